@@ -1,0 +1,276 @@
+"""The command line: a command is a method of Memory, same name, same words."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from twofold import __version__, output
+from twofold.errors import InvalidInput, TwofoldError
+from twofold.importers import KINDS, Losses, read
+from twofold.memory import Memory
+from twofold.settings import spec
+from twofold.types import ROLES, Message, Role
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+database = click.option("--db", type=click.Path(path_type=Path), help="Database file; else TWOFOLD_DB, else your own.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+in_project = click.option("--project", help="Name of the project.")
+in_session = click.option("--session", help="Name of the session.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="twofold")
+def twofold() -> None:
+    """Long-term memory for AI assistants that recalls by meaning and by word, and shows why."""
+
+
+@twofold.command()
+@click.argument("text")
+@in_session
+@in_project
+@click.option("--role", type=click.Choice(ROLES), default="user", show_default=True)
+@click.option("--time", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%SZ"]), help="With its zone.")
+@database
+@as_json
+def add(
+    text: str,
+    session: str | None,
+    project: str | None,
+    role: Role,
+    time: datetime | None,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Store one message; - reads it from standard input."""
+    content = sys.stdin.read() if text == "-" else text
+    with Memory.open(db) as memory:
+        episode = memory.add(content, role=role, session=session, project=project, time=time)
+    output.show(episode, as_json, lambda: [f"stored as episode {episode.id} in {output.place(episode)}"])
+
+
+@twofold.command()
+@click.argument("query", nargs=-1, required=True)
+@in_session
+@in_project
+@click.option("--all", "everything", is_flag=True, help="Search everything, which is also the default.")
+@click.option("--limit", type=int, help="How many episodes; the setting semanticLimit where not given.")
+@click.option("--explain", is_flag=True, help="Say how the query was read and what each stage did.")
+@database
+@as_json
+def recall(
+    query: tuple[str, ...],
+    session: str | None,
+    project: str | None,
+    everything: bool,
+    limit: int | None,
+    explain: bool,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the episodes that fit a query best."""
+    if everything and (session or project):
+        raise click.UsageError("--all searches everything; leave out --session and --project, or --all")
+    with Memory.open(db) as memory:
+        found = memory.recall(" ".join(query), session=session, project=project, limit=limit, explain=explain)
+    output.show(found, as_json, lambda: output.recall(found))
+
+
+@twofold.command(name="import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--as", "kind", type=click.Choice(KINDS), help="Read as this kind instead of looking at the content.")
+@click.option("--project", help="Put the sessions into this project.")
+@database
+@as_json
+def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: Path | None, as_json: bool) -> None:
+    """Bring in exported histories; what is there already stays as it is."""
+    losses = Losses()
+
+    def messages() -> Iterator[Message]:
+        for path in paths:
+            for message in read(path, losses, kind=kind):
+                yield replace(message, project=project) if project else message
+
+    with Memory.open(db) as memory, _bar("messages") as progress:
+        report = memory.import_(messages(), progress=progress)
+    told = {"report": report, "losses": dict(losses)}
+    output.show(told, as_json, lambda: output.report(report, cast("Counter[str]", losses)))
+
+
+@twofold.command()
+@in_project
+@database
+@as_json
+def sessions(project: str | None, db: Path | None, as_json: bool) -> None:
+    """List the sessions, the one that spoke last first."""
+    with Memory.open(db) as memory:
+        listed = memory.sessions(project)
+    output.show(listed, as_json, lambda: output.sessions(listed))
+
+
+@twofold.command()
+@database
+@as_json
+def projects(db: Path | None, as_json: bool) -> None:
+    """List the projects."""
+    with Memory.open(db) as memory:
+        listed = memory.projects()
+    output.show(listed, as_json, lambda: output.projects(listed))
+
+
+@twofold.command()
+@click.argument("session", required=False)
+@in_project
+@click.option("--episode", type=int, help="One episode by id.")
+@database
+@as_json
+def show(session: str | None, project: str | None, episode: int | None, db: Path | None, as_json: bool) -> None:
+    """Print a session from its beginning, or one episode."""
+    with Memory.open(db) as memory:
+        listed = memory.show(session, project=project, episode=episode)
+    output.show(listed, as_json, lambda: [line for one in listed for line in output.episode(one)])
+
+
+@twofold.command()
+@click.argument("episode", type=int)
+@click.argument("text")
+@database
+@as_json
+def edit(episode: int, text: str, db: Path | None, as_json: bool) -> None:
+    """Give an episode other words."""
+    with Memory.open(db) as memory:
+        changed = memory.edit(episode, text)
+    output.show(changed, as_json, lambda: output.episode(changed))
+
+
+@twofold.command()
+@click.option("--episode", type=int, help="One episode by id.")
+@in_session
+@in_project
+@click.option("--purge", is_flag=True, help="Also rewrite the file, so that no deleted text stays on disk.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@database
+@as_json
+def forget(
+    episode: int | None,
+    session: str | None,
+    project: str | None,
+    purge: bool,
+    yes: bool,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Delete an episode, a session or a project for good."""
+    if not yes and (session or project):
+        if not sys.stdin.isatty():
+            raise InvalidInput("forgetting a session or a project asks first; without a terminal say --yes")
+        click.confirm(f"Forget all of {f'session {session!r}' if session else f'project {project!r}'}?", abort=True)
+    with Memory.open(db) as memory:
+        count = memory.forget(episode=episode, session=session, project=project, purge=purge)
+    output.show({"forgotten": count}, as_json, lambda: [f"forgot {output.count(count, 'episode')}"])
+
+
+@twofold.command()
+@click.argument("changes", nargs=-1, metavar="[NAME=VALUE]...")
+@database
+@as_json
+def settings(changes: tuple[str, ...], db: Path | None, as_json: bool) -> None:
+    """Show all settings, after changing those that are named."""
+    wanted: dict[str, object] = {}
+    for change in changes:
+        name, sign, value = change.partition("=")
+        if not sign:
+            raise InvalidInput(f"{change!r} sets nothing; write NAME=VALUE, as in keywordWeight=1")
+        wanted[spec(name).name] = spec(name).read(value)
+    with Memory.open(db) as memory:
+        values = memory.settings(wanted)
+    output.show(values, as_json, lambda: output.settings(values))
+
+
+@twofold.command()
+@database
+@as_json
+def status(db: Path | None, as_json: bool) -> None:
+    """Say what the store holds."""
+    with Memory.open(db) as memory:
+        state = memory.status()
+    output.show(state, as_json, lambda: output.status(state))
+
+
+@twofold.command()
+@database
+@as_json
+def embed(db: Path | None, as_json: bool) -> None:
+    """Make the vectors that are missing."""
+    with Memory.open(db) as memory, _bar("episodes", memory.status().waiting) as progress:
+        made = memory.embed_missing(progress=progress)
+    output.show({"embedded": made}, as_json, lambda: [f"made vectors for {output.count(made, 'episode')}"])
+
+
+@twofold.command()
+@database
+@as_json
+def demo(db: Path | None, as_json: bool) -> None:
+    """Import a sample history into a store that is thrown away, and ask it three questions."""
+    questions = json.loads(_sample("questions.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder, Memory.open(db or Path(folder) / "demo.db") as memory:
+        history = read(_sample("history.jsonl"), Losses())
+        recalls = memory.demo(history, [(question["question"], question["project"]) for question in questions])
+        state = memory.status()
+    output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
+
+
+def main() -> None:
+    """The entry point: exit 0, 1 with one clear sentence, or 2 for wrong usage."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # Windows code pages lack most characters
+    try:
+        twofold.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped; what was confirmed before is kept")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has what it wanted
+    except TwofoldError as error:
+        _fail(str(error))
+    except Exception as error:  # noqa: BLE001  the last adapter: no traceback reaches a user
+        _fail(f"unexpected {type(error).__name__}: {error}; please report this with what you did")
+
+
+def _fail(sentence: str) -> None:
+    click.echo(f"twofold: {sentence}", err=True)
+    sys.exit(1)
+
+
+@contextmanager
+def _bar(unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar for work over a second, on stderr, when that is a terminal."""
+    from tqdm import tqdm  # only two commands need it
+
+    with tqdm(total=total, unit=f" {unit}", delay=1, disable=None, file=sys.stderr) as bar:
+        yield lambda done: cast(None, bar.update(done - bar.n))
+
+
+def _sample(name: str) -> Path:
+    """A file of the sample history: in the package, or in the repository that it is installed from."""
+    packaged = Path(str(files("twofold"))) / "examples" / name
+    return packaged if packaged.exists() else Path(__file__).parents[2] / "examples" / name

@@ -1,0 +1,36 @@
+"""Embedders turn texts into vectors of one length. `Embedder` is all that one has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model's identity: vectors are compared only where all three are equal."""
+
+    name: str
+    dimension: int
+    digest: str
+
+
+class Embedder(Protocol):
+    """Makes vectors of unit length. Both methods raise `EmbedderError` and nothing else."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model's identity, known without loading it."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """One vector of shape (dimension,)."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """For each text its pieces, an array of shape (pieces, dimension) with at least one row."""
+        ...

@@ -1,0 +1,45 @@
+"""Everything Twofold raises on purpose.
+
+TwofoldError
+├── InvalidInput (ValueError)    a value that cannot be taken: the message names it, its limit and the way out
+├── NotFound (LookupError)       a session, project or episode that is not there
+├── ImportFailed                 a file that cannot be read as a history
+├── StoreError                   the file: locked, read-only, full, damaged, no database
+│   └── StoreTooNew              written by a newer Twofold
+├── EmbedderError                no vector could be made
+└── ModelMismatch                vectors of another model: refused, with the way out
+"""
+
+from __future__ import annotations
+
+
+class TwofoldError(Exception):
+    """The root. Its text is one sentence for a person, fit to print as it is."""
+
+
+class InvalidInput(TwofoldError, ValueError):
+    """A value that cannot be taken."""
+
+
+class NotFound(TwofoldError, LookupError):
+    """A session, project or episode that is not there."""
+
+
+class ImportFailed(TwofoldError):
+    """A file that cannot be read as a history."""
+
+
+class StoreError(TwofoldError):
+    """The database file cannot be opened, read or written."""
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer Twofold."""
+
+
+class EmbedderError(TwofoldError):
+    """The embedder could not be loaded or could not embed."""
+
+
+class ModelMismatch(TwofoldError):
+    """The store's vectors were made by another model than the one in use."""

@@ -1,0 +1,94 @@
+"""Reads messages in the shape that OpenAI's chat API takes: `[{role, content}]` or `{"messages": [...]}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from twofold.importers.chain import Chain
+from twofold.importers.fields import Losses, name_of, role_of, shown, time_of
+from twofold.types import Message
+
+_TEXT = ("text", "input_text", "output_text", "refusal")
+
+
+def read(entries: Iterable[object], stem: str, losses: Losses) -> Iterator[Message]:
+    """Yield the messages; the first conversation of a file is called `stem`, the second `stem-2`, and so on.
+
+    The first has no number, so that it keeps its name when a second one is added to the file.
+    """
+    chain = Chain()
+    conversations = 0
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("messages"), list):
+            yield from _message(entry, stem, None, chain, losses)
+            continue
+        conversations += 1
+        session = stem if conversations == 1 else f"{stem}-{conversations}"
+        title = name_of(entry.get("title"), "title", losses)
+        if not entry["messages"]:
+            losses.note("empty conversation")
+        for message in entry["messages"]:
+            yield from _message(message, session, title, chain, losses)
+
+
+def _message(message: object, session: str, title: str | None, chain: Chain, losses: Losses) -> Iterator[Message]:
+    if not isinstance(message, dict):
+        losses.note("entry that is not a message")
+        return
+    calls = message.get("tool_calls")
+    losses.note("tool call (not taken)", len(calls) if isinstance(calls, list) else 0)
+    content = message.get("content")
+    if content is None and isinstance(message.get("refusal"), str):
+        content = message["refusal"]
+    if content is None and calls:
+        return
+    text = content_text(content, losses)
+    if text is None:
+        return
+    role = role_of(message.get("role"), losses)
+    time = next((message[key] for key in ("time", "timestamp", "created_at") if key in message), None)
+    yield Message(
+        content=text,
+        role=role,
+        session=session,
+        time=time_of(time, losses),
+        source=chain.source(session, None, role, text),
+        title=title,
+    )
+
+
+def content_text(content: object, losses: Losses) -> str | None:
+    """Return content as text, a string or a list of parts; None where it is neither, which is counted."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list):
+        return "\n".join(filter(None, (_part(part, losses) for part in content)))
+    losses.note("content that is not text (left out)")
+    return None
+
+
+def _part(part: object, losses: Losses) -> str:
+    if isinstance(part, str):
+        return part
+    kind = part.get("type") if isinstance(part, dict) else part
+    medium = next((word for word in ("image", "audio", "file") if isinstance(kind, str) and word in kind), None)
+    if isinstance(part, dict) and medium:
+        losses.note(f"{medium} (placeholder kept)")
+        return f"[{medium}: {_named(part)}]"
+    text = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
+    if isinstance(text, dict):
+        text = text.get("value")
+    if kind not in _TEXT or not isinstance(text, str):
+        losses.note(f"unknown part type {shown(kind)}")
+    return text if isinstance(text, str) else ""
+
+
+def _named(part: Mapping[str, object]) -> str:
+    """Return what a part points at. The bytes of a data URL are no name."""
+    for value in part.values():
+        inner = value if isinstance(value, dict) else part
+        for key in ("filename", "file_id", "url", "image_url"):
+            name = inner.get(key)
+            if isinstance(name, str) and name and not name.startswith("data:"):
+                return name
+    return "unnamed"

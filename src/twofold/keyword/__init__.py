@@ -1,0 +1,50 @@
+"""Keyword indexes: which episodes hold a query's terms, and how well. `KeywordIndex` is all one has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from twofold.types import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHits:
+    """A ranking of (id, score), higher is better, and which of the query's terms were looked up or not."""
+
+    ranking: list[tuple[int, float]]
+    used: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class KeywordIndex(Protocol):
+    """An index over the terms of episodes. Every call runs in the transaction its caller has open, if any."""
+
+    def put(self, ids: Iterable[int]) -> None:
+        """Make the entries of these episodes, and of those whose neighbours they are, what the rows say now."""
+        ...
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Drop the entries of these episodes, whose rows are still there; their neighbours close the gap."""
+        ...
+
+    def search(self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int) -> KeywordHits:
+        """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
+        ...
+
+    def score(self, terms: Sequence[str], ids: Sequence[int]) -> list[float]:
+        """For each given episode the score that `search` would give it; 0 where it holds no term."""
+        ...
+
+    def context_share(self) -> float:
+        """How much of an average entry its neighbours' words are, from 0 to 1."""
+        ...
+
+    def check(self) -> None:
+        """Raise StoreError when the index is damaged."""
+        ...
+
+    def purge(self) -> None:
+        """Leave no trace of removed entries in the index."""
+        ...

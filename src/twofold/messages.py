@@ -1,0 +1,82 @@
+"""What a message must be before it is stored, and the times of those that came without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+from twofold.errors import InvalidInput
+from twofold.types import ROLES, Message
+
+MOST_BYTES = 2 * 1024 * 1024  # of a message in UTF-8
+MOST_NAME = 512  # characters of a session's, project's or source's name
+
+
+def check(message: Message) -> Message:
+    """The message itself. Raises InvalidInput naming what cannot be stored, its limit and the way out."""
+    content(message.content)
+    if message.role not in ROLES:
+        raise InvalidInput(f"role is {message.role!r}; give one of {', '.join(ROLES)}")
+    name("session", message.session)
+    for kind, value in (("project", message.project), ("source", message.source), ("title", message.title)):
+        if value is not None:
+            name(kind, value)
+    if message.time is not None and message.time.tzinfo is None:
+        raise InvalidInput(f"time {message.time.isoformat()} has no zone; give an aware datetime, e.g. in UTC")
+    try:
+        json.dumps(dict(message.metadata), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"metadata cannot be kept as JSON ({error}); give plain finite values") from None
+    return message
+
+
+def content(text: str) -> None:
+    """Check a message's words."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput("the text is empty; give at least one character that is not blank")
+    size = len(encoded("the text", text))
+    if size > MOST_BYTES:
+        raise InvalidInput(f"the text has {size:,} bytes, the most is {MOST_BYTES:,}; split it into parts")
+
+
+def name(kind: str, value: str) -> None:
+    """Check a session's, project's or source's name."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MOST_NAME:
+        raise InvalidInput(f"{kind} is {str(value)[:40]!r}; give 1 to {MOST_NAME} characters, not only blanks")
+    encoded(kind, value)
+
+
+def encoded(kind: str, text: str) -> bytes:
+    """The text in UTF-8, which a lone surrogate has no place in."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{kind} holds half a character (a lone surrogate) at position {error.start}; "
+            "decode it with errors='replace' first"
+        ) from None
+
+
+def times(
+    messages: Sequence[Message], last_known: Callable[[Message], datetime | None], now: datetime
+) -> list[datetime]:
+    """A time for every message: its own, else that of the one before it in its session, else of the one after.
+
+    `last_known` gives the time of the last stored episode of a message's session. Messages of equal time
+    keep the order in which they were stored.
+    """
+    first: dict[tuple[str | None, str], datetime] = {}
+    for message in messages:
+        if message.time is not None:
+            first.setdefault((message.project, message.session), message.time)
+    latest: dict[tuple[str | None, str], datetime] = {}
+    result = []
+    for message in messages:
+        key = (message.project, message.session)
+        time = message.time
+        if time is None:
+            time = latest.get(key) or last_known(message) or first.get(key) or now
+        latest[key] = time
+        result.append(time.astimezone(timezone.utc))
+    return result

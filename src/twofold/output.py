@@ -1,0 +1,144 @@
+"""What the command line prints: lines for a person, or JSON for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from twofold.settings import SPECS
+from twofold.types import Contribution, Episode, Explanation, ImportReport, Project, Recall, Session, Status
+
+SNIPPET = 280  # characters of a recalled message that a list shows
+RETRIEVERS = ("keyword", "semantic")
+
+
+def show(value: object, as_json: bool, lines: Callable[[], Iterable[str]]) -> None:
+    """Print a value as JSON or as its lines."""
+    if as_json:
+        click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+        return
+    for line in lines():
+        click.echo(line)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: records as objects with camelCase keys, times in ISO 8601."""
+    if is_dataclass(value):
+        return {_camel(field.name): plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 episode`, `2 episodes`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def place(episode: Episode) -> str:
+    """Project and session of an episode."""
+    return f"{episode.project} / {episode.session}" if episode.project else episode.session
+
+
+def episode(one: Episode) -> Iterator[str]:
+    """One episode in full."""
+    yield f"#{one.id}  {one.time:%Y-%m-%d %H:%M}  {place(one)}  {one.role}"
+    yield from (f"    {line}" for line in one.content.splitlines())
+
+
+def recall(found: Recall) -> Iterator[str]:
+    """Hits with their places in both rankings."""
+    for retriever, reason in found.degraded.items():
+        yield f"({retriever} recall is off: {reason})"
+    if not found.hits:
+        yield "nothing found"
+    for number, hit in enumerate(found.hits, start=1):
+        one = hit.episode
+        yield f"{number:2}. {hit.score:.4f}  {one.time:%Y-%m-%d}  {place(one)}  {one.role}  #{one.id}"
+        given = {contribution.ranking: contribution for contribution in hit.contributions}
+        yield "    " + "   ".join(f"{name} {_rank(given.get(name))}" for name in RETRIEVERS)
+        words = " ".join(one.content.split())
+        yield f"    {words if len(words) <= SNIPPET else words[:SNIPPET].rstrip() + ' …'}"
+    if found.explanation:
+        yield from explanation(found.explanation)
+
+
+def _rank(given: Contribution | None) -> str:
+    if given is None:
+        return "-"
+    raw = "" if given.raw is None else f", scored {given.raw:.3g}"
+    return f"rank {given.rank}{raw}, gives {given.contribution:.4f}"
+
+
+def explanation(why: Explanation) -> Iterator[str]:
+    """How a query was read, and what each stage did."""
+    yield ""
+    yield f"query    {why.kind}: looked up {', '.join(why.terms) or 'no words'}" + (
+        f"; not in the index or left out {', '.join(why.left_out)}" if why.left_out else ""
+    )
+    k = "" if why.k is None else f", k {why.k:g}"
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in why.weights.items())
+    floors = "".join(f", {name} floor {floor:g}" for name, floor in why.floors.items())
+    yield f"fusion   {why.method}{k}: {weights}{floors}"
+    yield "windows  " + ", ".join(f"{name} {size}" for name, size in why.windows.items())
+    yield "time     " + ", ".join(f"{stage} {spent:.1f} ms" for stage, spent in why.milliseconds.items())
+
+
+def sessions(listed: Iterable[Session]) -> Iterator[str]:
+    """A line a session."""
+    for one in listed:
+        name = f"{one.project} / {one.name}" if one.project else one.name
+        when = f"{one.first:%Y-%m-%d} to {one.last:%Y-%m-%d}" if one.first and one.last else "empty"
+        yield f"{one.id:5}  {name}  {count(one.episodes, 'episode')}, {when}" + (f"  {one.title}" if one.title else "")
+
+
+def projects(listed: Iterable[Project]) -> Iterator[str]:
+    """A line a project."""
+    for one in listed:
+        yield f"{one.id:5}  {one.name}  {count(one.sessions, 'session')}, {count(one.episodes, 'episode')}"
+
+
+def report(done: ImportReport, losses: Mapping[str, int]) -> Iterator[str]:
+    """What an import did, and what it could not take as it stood."""
+    yield f"added {count(done.added, 'episode')} in {count(done.sessions, 'session')}; {done.duplicates:,} were there"
+    yield from (f"  {times:,} x {reason}" for reason, times in sorted(losses.items()))
+    if done.waiting:
+        yield f"{count(done.waiting, 'episode')} without a vector; make them with: twofold embed"
+
+
+def settings(values: Mapping[str, object]) -> Iterator[str]:
+    """A line a setting, with what it may be."""
+    for name, value in values.items():
+        known = SPECS[name]
+        yield f"{name:15} {value!s:8} {known.description} ({known.allowed})"
+
+
+def status(state: Status) -> Iterator[str]:
+    """What a store holds."""
+    yield f"file      {state.path} ({state.bytes / 1e6:.1f} MB, schema {state.schema})"
+    yield f"holds     {count(state.projects, 'project')}, {count(state.sessions, 'session')}, " + count(
+        state.episodes, "episode"
+    )
+    yield f"vectors   {state.vectors:,} of {state.model or 'no model'}; {state.waiting:,} waiting"
+
+
+def demo(state: Status, shows: Iterable[str], recalls: Iterable[Recall]) -> Iterator[str]:
+    """The three questions and what was recalled for each."""
+    yield f"A sample history: {count(state.episodes, 'message')} in {count(state.sessions, 'session')}."
+    for point, found in zip(shows, recalls, strict=True):
+        yield ""
+        yield f"? {found.query}"
+        yield f"  {point}"
+        yield from recall(found)

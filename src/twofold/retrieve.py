@@ -1,0 +1,185 @@
+"""The recall pipeline: analyse the query, embed it once, ask both retrievers, complete the scores, fuse."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold import fusion
+from twofold.embed import Embedder
+from twofold.errors import EmbedderError, ModelMismatch
+from twofold.keyword import KeywordHits, KeywordIndex
+from twofold.query import Query, characterize, select_k, select_weights
+from twofold.settings import Value
+from twofold.text import query_terms
+from twofold.types import Explanation, Scope
+from twofold.vectors import VectorHits, VectorIndex
+
+# The keyword side's share under automatic weights, measured in docs/quality.md. Where an episode is indexed with
+# its neighbours (conversations) the keyword side knows what the vector of one turn does not.
+DOCUMENT_PRIOR = 0.5
+CONVERSATION_PRIOR = 0.75
+CONVERSATION_SHARE = 0.5  # of neighbours' words in the index, from which a store counts as conversations
+
+KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a query and the settings decide before anything is looked up."""
+
+    query: Query
+    method: str
+    weights: Mapping[str, float]
+    k: float | None
+
+
+@dataclass(slots=True)
+class Found:
+    """One recall on its way: what each stage gave, and how long it took."""
+
+    keyword: KeywordHits = field(default_factory=lambda: KeywordHits([]))
+    semantic: VectorHits = field(default_factory=lambda: VectorHits([]))
+    fused: list[fusion.Fused] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Note how long a stage takes."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.milliseconds[stage] = round((time.perf_counter() - start) * 1000.0, 3)
+
+
+def keyword_prior(context_share: float) -> float:
+    """The weight of keyword recall in a store, before anyone has tuned it."""
+    return CONVERSATION_PRIOR if context_share >= CONVERSATION_SHARE else DOCUMENT_PRIOR
+
+
+def plan(text: str, settings: Mapping[str, Value], prior: float) -> Plan:
+    """Method, weights and k for one query, as FUSION's last section has it; `prior` is the keyword side's."""
+    query = characterize(text)
+    fixed = settings["weights"] == "fixed"
+    method = str(settings["method"])
+    if method == "auto":
+        method = "rrf" if fixed else "convex"
+    if fixed:
+        weights = {name: float(settings[f"{name}Weight"]) for name in ("keyword", "semantic")}
+        total = sum(weights.values())
+        if method != "rrf" and total > 0.0:
+            weights = {name: weight / total for name, weight in weights.items()}
+    elif method in ("rrf", "rsf") or query.is_phrase or query.is_boolean:
+        weights = select_weights(query)
+    else:
+        weights = {"keyword": prior, "semantic": 1.0 - prior}
+    if method != "rrf":
+        return Plan(query, method, weights, None)
+    return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query))
+
+
+class Retriever:
+    """Both retrievers behind one question. Runs in the snapshot that its caller has open."""
+
+    def __init__(self, keyword: KeywordIndex, vectors: VectorIndex | None, embedder: Embedder | None) -> None:
+        self._keyword = keyword
+        self._vectors = vectors
+        self._embedder = embedder
+
+    def embed(self, text: str) -> Vector:
+        """The query's vector. Raises EmbedderError, also for a vector that is no direction."""
+        if self._embedder is None:
+            raise EmbedderError("this memory was opened without an embedder")
+        vector = self._embedder.embed_query(text)
+        if not np.isfinite(vector).all() or not vector.any():
+            raise EmbedderError(f"{self._embedder.info.name} gave no usable vector for the query")
+        return vector
+
+    def recall(
+        self,
+        text: str,
+        plan: Plan,
+        scope: Scope,
+        *,
+        vector: Vector | None,
+        exclude: Collection[int] = (),
+        window: int,
+        limit: int,
+    ) -> Found:
+        """The fused ranking of one query. `vector` is the query's, None where semantic recall sits out."""
+        found = Found()
+        terms = query_terms(text) if plan.weights["keyword"] > 0.0 else []
+        with found.timed("keyword"):
+            if terms:
+                found.keyword = self._keyword.search(terms, scope, exclude, window)
+        with found.timed("semantic"):
+            if vector is not None and self._vectors is not None:
+                try:
+                    found.semantic = self._vectors.search(vector, scope, exclude, window)
+                except ModelMismatch as error:
+                    found.failed["semantic"] = str(error)
+                    vector = None
+        rankings = {"keyword": found.keyword.ranking, "semantic": found.semantic.ranking}
+        if plan.method == "convex":
+            with found.timed("complete"):
+                rankings = self._completed(rankings, terms, vector)
+        with found.timed("fuse"):
+            found.fused = _fuse(plan, rankings, found.semantic.floor, limit)
+        return found
+
+    def _completed(
+        self, rankings: dict[str, list[tuple[int, float]]], terms: list[str], vector: Vector | None
+    ) -> dict[str, list[tuple[int, float]]]:
+        """Every candidate of either retriever scored by both.
+
+        An episode without a vector has no cosine, one that holds no term has no place among the keyword hits:
+        its score would be the floor, its rank would say something that is not so.
+        """
+        keyword, semantic = dict(rankings["keyword"]), dict(rankings["semantic"])
+        only_semantic = [id_ for id_ in semantic if id_ not in keyword]
+        if terms and only_semantic:
+            scores = zip(only_semantic, self._keyword.score(terms, only_semantic), strict=True)
+            keyword.update((id_, score) for id_, score in scores if score > KEYWORD_FLOOR)
+        only_keyword = [id_ for id_ in keyword if id_ not in semantic]
+        if vector is not None and self._vectors is not None and only_keyword:
+            semantic.update(self._vectors.score(vector, only_keyword))
+        return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}
+
+
+def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
+    """What a recall did, for a person."""
+    return Explanation(
+        query=text,
+        kind=plan.query.kind,
+        terms=found.keyword.used,
+        left_out=found.keyword.left_out,
+        method=plan.method,
+        k=plan.k,
+        weights=dict(plan.weights),
+        floors={"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor} if plan.method == "convex" else {},
+        windows={
+            "asked": window,
+            "keyword": len(found.keyword.ranking),
+            "semantic": len(found.semantic.ranking),
+        },
+        milliseconds=dict(found.milliseconds),
+    )
+
+
+def _fuse(plan: Plan, rankings: dict[str, list[tuple[int, float]]], floor: float, limit: int) -> list[fusion.Fused]:
+    if plan.method == "convex":
+        floors = {"keyword": KEYWORD_FLOOR, "semantic": floor}
+        return fusion.convex(rankings, floors=floors, weights=plan.weights, limit=limit)
+    if plan.method == "rrf":
+        return fusion.rrf(rankings, weights=plan.weights, k=plan.k or 0.0, limit=limit)
+    fuse: Callable[..., list[fusion.Fused]] = fusion.rsf if plan.method == "rsf" else fusion.dbsf
+    return fuse(rankings, weights=plan.weights, limit=limit)

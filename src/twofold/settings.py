@@ -1,0 +1,124 @@
+"""Settings: what each may be, and where its value comes from.
+
+In rising order: the default, the user's TOML file, `TWOFOLD_*` environment variables, what is stored in the
+database. The last can be changed while everything runs. This is the only module that reads the environment.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from twofold.errors import InvalidInput
+
+Value = float | int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One setting: its public name, default, what it may be and what it does."""
+
+    name: str
+    default: Value
+    description: str
+    least: float = 0.0
+    most: float = 0.0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """What the setting may be, for a person."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        kind = "whole number" if isinstance(self.default, int) else "number"
+        return f"a {kind} from {self.least:g} to {self.most:g}"
+
+    def check(self, value: object) -> Value:
+        """The value in the setting's type. Raises InvalidInput naming the setting and what it may be."""
+        if self.choices:
+            if isinstance(value, str) and value in self.choices:
+                return value
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            whole = isinstance(self.default, int)
+            if self.least <= value <= self.most and (not whole or value == int(value)):
+                return int(value) if whole else float(value)
+        raise InvalidInput(f"{self.name} is {value!r}; give {self.allowed}")
+
+    def read(self, text: str) -> Value:
+        """The value that a text stands for, as from the environment or the command line."""
+        try:
+            return self.check(text if self.choices else float(text))
+        except ValueError:
+            raise InvalidInput(f"{self.name} is {text!r}; give {self.allowed}") from None
+
+
+SPECS: Mapping[str, Spec] = {
+    spec.name: spec
+    for spec in (
+        Spec("semanticWeight", 1.0, "weight of the semantic ranking when weights are fixed", 0.0, 5.0),
+        Spec("keywordWeight", 0.0, "weight of the keyword ranking when weights are fixed", 0.0, 5.0),
+        Spec("weights", "auto", "take weights from the kind of query, or as set", choices=("auto", "fixed")),
+        Spec(
+            "method",
+            "auto",
+            "how the rankings are fused; auto is convex, or rrf when weights are fixed",
+            choices=("auto", "rrf", "rsf", "dbsf", "convex"),
+        ),
+        Spec("semanticLimit", 10, "episodes that a recall returns when no limit is given", 1, 200),
+        Spec("window", 50, "candidates that each retriever is asked for", 10, 1000),
+        Spec("embedThreads", 0, "threads of the embedder, 0 for one a core; taken at the next start", 0, 64),
+    )
+}
+
+
+def spec(name: str) -> Spec:
+    """The setting of that name, written keywordWeight, keyword_weight or KEYWORD_WEIGHT."""
+    plain = name.replace("_", "").lower()
+    for known in SPECS.values():
+        if known.name.lower() == plain:
+            return known
+    raise InvalidInput(f"there is no setting {name!r}; the settings are {', '.join(SPECS)}")
+
+
+def checked(changes: Mapping[str, object]) -> dict[str, Value]:
+    """All changes by public name, or InvalidInput before any is taken. A weight that is set means fixed weights."""
+    result = {spec(name).name: spec(name).check(value) for name, value in changes.items()}
+    if result.keys() & {"semanticWeight", "keywordWeight"}:
+        result.setdefault("weights", "fixed")
+    return result
+
+
+def base() -> dict[str, Value]:
+    """The settings before those stored in a database: defaults, then the TOML file, then the environment."""
+    values = {name: known.default for name, known in SPECS.items()}
+    values.update(_from_toml(platformdirs.user_config_path("twofold") / "settings.toml"))
+    from_environment = {}
+    for name, known in SPECS.items():
+        variable = "TWOFOLD_" + re.sub(r"(?=[A-Z])", "_", name).upper()
+        if os.environ.get(variable):
+            from_environment[name] = known.read(os.environ[variable])
+    return values | checked(from_environment)
+
+
+def database() -> Path:
+    """The database file when none is named: TWOFOLD_DB, else memories.db in the user's data directory."""
+    named = os.environ.get("TWOFOLD_DB")
+    return Path(named) if named else platformdirs.user_data_path("twofold") / "memories.db"
+
+
+def _from_toml(path: Path) -> dict[str, Value]:
+    try:
+        return checked(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read as TOML ({error}); mend or remove it") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None

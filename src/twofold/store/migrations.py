@@ -1,0 +1,141 @@
+"""Numbered migrations: plain functions, each applied once, in order, in one transaction with its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from twofold.errors import StoreError, StoreTooNew
+
+APPLICATION_ID = 0x32464C44  # "2FLD" in the file's header
+
+
+def migrate(connection: apsw.Connection, path: Path) -> None:
+    """Bring the file to this version's schema. Raises StoreTooNew, or StoreError for a foreign database."""
+    version = _version(connection, path)
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(_version(connection, path), len(MIGRATIONS)):
+            MIGRATIONS[number](connection)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: apsw.Connection, path: Path) -> int:
+    version = int(connection.pragma("user_version"))
+    ours = connection.pragma("application_id") == APPLICATION_ID
+    if not ours and connection.execute("SELECT count(*) FROM sqlite_schema").get:
+        raise StoreError(f"{path} is a SQLite database of another program; name another file with --db")
+    if version > len(MIGRATIONS):
+        raise StoreTooNew(
+            f"{path} has schema {version}, this Twofold knows up to {len(MIGRATIONS)}; "
+            "upgrade with: pip install --upgrade twofold"
+        )
+    return version
+
+
+def _first(connection: apsw.Connection) -> None:
+    connection.execute(
+        """
+        CREATE TABLE projects (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE
+        ) STRICT;
+
+        CREATE TABLE sessions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            project_id INTEGER REFERENCES projects ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            title TEXT
+        ) STRICT;
+        CREATE UNIQUE INDEX session_name ON sessions (ifnull(project_id, 0), name);
+        CREATE INDEX session_project ON sessions (project_id);
+
+        CREATE TABLE episodes (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            session_id INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+            role TEXT NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool')),
+            content TEXT NOT NULL,
+            time INTEGER NOT NULL,              -- microseconds since 1970, UTC
+            metadata TEXT NOT NULL DEFAULT '{}',
+            source TEXT
+        ) STRICT;
+        CREATE INDEX episode_order ON episodes (session_id, time, id);
+        CREATE UNIQUE INDEX episode_source ON episodes (session_id, source) WHERE source IS NOT NULL;
+
+        CREATE TABLE entities (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            project_id INTEGER REFERENCES projects ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            type TEXT NOT NULL,
+            description TEXT NOT NULL DEFAULT ''
+        ) STRICT;
+        CREATE UNIQUE INDEX entity_name ON entities (ifnull(project_id, 0), type, name);
+
+        CREATE TABLE mentions (
+            entity_id INTEGER NOT NULL REFERENCES entities ON DELETE CASCADE,
+            episode_id INTEGER NOT NULL REFERENCES episodes ON DELETE CASCADE,
+            PRIMARY KEY (entity_id, episode_id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mention_episode ON mentions (episode_id);
+
+        CREATE TABLE models (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL,
+            dimension INTEGER NOT NULL,
+            digest TEXT NOT NULL,
+            current INTEGER NOT NULL DEFAULT 0,    -- 1 for the one whose vectors are searched
+            UNIQUE (name, dimension, digest)
+        ) STRICT;
+
+        CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,  -- only ever grows: what is above is new to a reader
+            model_id INTEGER NOT NULL REFERENCES models ON DELETE CASCADE,
+            episode_id INTEGER NOT NULL REFERENCES episodes ON DELETE CASCADE,
+            vector BLOB NOT NULL                   -- float16, one piece of the episode
+        ) STRICT;
+        CREATE INDEX vector_episode ON vectors (episode_id, model_id);
+
+        CREATE TABLE settings (
+            name TEXT PRIMARY KEY,
+            value TEXT NOT NULL                    -- JSON
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE counters (
+            name TEXT PRIMARY KEY,
+            value INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        INSERT INTO counters VALUES
+            ('vectors_removed', 0), ('keyword_analyser', 0),
+            ('keyword_rows', 0), ('keyword_own', 0), ('keyword_context', 0);
+        CREATE TRIGGER vector_removed AFTER DELETE ON vectors BEGIN
+            UPDATE counters SET value = value + 1 WHERE name = 'vectors_removed';
+        END;
+
+        -- `terms` and `context` hold what text.py made of the episode and of its neighbours, `scope` the tokens
+        -- that name its session and project. No stored text contains `#` or `+` at a term's beginning.
+        CREATE VIRTUAL TABLE keyword USING fts5 (
+            terms, context, scope,
+            content = '', contentless_delete = 1, tokenize = "ascii tokenchars '_+#'"
+        );
+        CREATE VIRTUAL TABLE keyword_terms USING fts5vocab (keyword, row);
+        -- The same terms as 32-bit hashes, the episode's own first, so that a given episode can be scored
+        -- without a walk through the index.
+        CREATE TABLE keyword_docs (
+            id INTEGER PRIMARY KEY,
+            own INTEGER NOT NULL,
+            hashes BLOB NOT NULL
+        ) STRICT;
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first,)

@@ -1,0 +1,230 @@
+"""The rows: projects, sessions and episodes, read and written through a connection that the caller holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import apsw
+
+from twofold.types import Episode, Message, Project, Scope, Session
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+_EPISODE = """
+    SELECT e.id, e.session_id, s.name, p.name, e.role, e.content, e.time, e.metadata
+    FROM episodes e JOIN sessions s ON s.id = e.session_id LEFT JOIN projects p ON p.id = s.project_id
+"""
+_SESSION = """
+    SELECT s.id, s.name, s.title, p.name, count(e.id), min(e.time), max(e.time)
+    FROM sessions s LEFT JOIN projects p ON p.id = s.project_id LEFT JOIN episodes e ON e.session_id = s.id
+"""
+
+
+def microseconds(time: datetime) -> int:
+    """An aware time as the file keeps it."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def _time(value: int) -> datetime:
+    return _EPOCH + value * _MICROSECOND
+
+
+def _episode(row: tuple[Any, ...]) -> Episode:
+    id_, session_id, session, project, role, content, time, metadata = row
+    return Episode(id_, session_id, session, project, role, content, _time(time), json.loads(metadata))
+
+
+def _session(row: tuple[Any, ...]) -> Session:
+    id_, name, title, project, episodes, first, last = row
+    return Session(id_, name, title, project, episodes, first and _time(first), last and _time(last))
+
+
+def project_id(db: apsw.Connection, name: str) -> int | None:
+    """The id of a project, None if there is none of that name."""
+    found: int | None = db.execute("SELECT id FROM projects WHERE name = ?", (name,)).get
+    return found
+
+
+def make_project(db: apsw.Connection, name: str) -> int:
+    """The id of a project, made if it was not there."""
+    found = project_id(db, name)
+    if found is None:
+        db.execute("INSERT INTO projects (name) VALUES (?)", (name,))
+        found = db.last_insert_rowid()
+    return found
+
+
+def session_id(db: apsw.Connection, name: str, project: int | None) -> int | None:
+    """The id of a session of that name in that project, or among those without one."""
+    found: int | None = db.execute(
+        "SELECT id FROM sessions WHERE name = ? AND ifnull(project_id, 0) = ?", (name, project or 0)
+    ).get
+    return found
+
+
+def make_session(db: apsw.Connection, name: str, project: int | None, title: str | None) -> int:
+    """The id of a session, made if it was not there; a title is taken where there was none."""
+    found = session_id(db, name, project)
+    if found is None:
+        db.execute("INSERT INTO sessions (project_id, name, title) VALUES (?, ?, ?)", (project, name, title))
+        return db.last_insert_rowid()
+    if title is not None:
+        db.execute("UPDATE sessions SET title = ? WHERE id = ? AND title IS NULL", (title, found))
+    return found
+
+
+def projects_of_session(db: apsw.Connection, name: str) -> list[str | None]:
+    """The projects that have a session of that name; None stands for no project."""
+    rows = db.execute(
+        "SELECT p.name FROM sessions s LEFT JOIN projects p ON p.id = s.project_id WHERE s.name = ? ORDER BY 1",
+        (name,),
+    )
+    return [row[0] for row in rows]
+
+
+def projects(db: apsw.Connection) -> list[Project]:
+    """Every project, by name."""
+    rows = db.execute(
+        """SELECT p.id, p.name, count(DISTINCT s.id), count(e.id)
+        FROM projects p LEFT JOIN sessions s ON s.project_id = p.id LEFT JOIN episodes e ON e.session_id = s.id
+        GROUP BY p.id ORDER BY p.name"""
+    )
+    return [Project(*row) for row in rows]
+
+
+def sessions(db: apsw.Connection, project: int | None) -> list[Session]:
+    """The sessions of one project, or all; the one that spoke last first."""
+    where = "" if project is None else "WHERE s.project_id = ?"
+    values = () if project is None else (project,)
+    rows = db.execute(f"{_SESSION} {where} GROUP BY s.id ORDER BY max(e.time) DESC, s.id DESC", values)
+    return [_session(row) for row in rows]
+
+
+def session(db: apsw.Connection, session: int) -> Session | None:
+    """One session by id."""
+    row = db.execute(f"{_SESSION} WHERE s.id = ? GROUP BY s.id", (session,)).fetchone()
+    return None if row is None else _session(row)
+
+
+def delete_session(db: apsw.Connection, session: int) -> None:
+    """A session and, by the schema, its episodes and all that hangs on them."""
+    db.execute("DELETE FROM sessions WHERE id = ?", (session,))
+
+
+def delete_project(db: apsw.Connection, project: int) -> None:
+    """A project and, by the schema, its sessions and all that hangs on them."""
+    db.execute("DELETE FROM projects WHERE id = ?", (project,))
+
+
+def sessions_in_scope(db: apsw.Connection, scope: Scope) -> list[int] | None:
+    """The ids of the sessions that a scope may see; None stands for all of them."""
+    if scope.kind == "all":
+        return None
+    if scope.kind == "sessions":
+        return list(scope.ids)
+    rows = db.execute("SELECT id FROM sessions WHERE project_id = ?", (scope.ids[0],))
+    return [row[0] for row in rows]
+
+
+def insert_episode(db: apsw.Connection, session: int, message: Message, time: datetime) -> int | None:
+    """The new episode's id; None when the session already has a message of that source."""
+    metadata = json.dumps(dict(message.metadata), ensure_ascii=False)
+    db.execute(
+        """INSERT INTO episodes (session_id, role, content, time, metadata, source) VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO NOTHING""",
+        (session, message.role, message.content, microseconds(time), metadata, message.source),
+    )
+    return db.last_insert_rowid() if db.changes() else None
+
+
+def update_content(db: apsw.Connection, episode: int, content: str) -> None:
+    """New words for an episode; the caller renews its index entries in the same transaction."""
+    db.execute("UPDATE episodes SET content = ? WHERE id = ?", (content, episode))
+
+
+def delete_vectors(db: apsw.Connection, episode: int) -> None:
+    """An episode's vectors of every model."""
+    db.execute("DELETE FROM vectors WHERE episode_id = ?", (episode,))
+
+
+def delete_episode(db: apsw.Connection, episode: int) -> None:
+    """An episode and, by the schema, its vectors and mentions."""
+    db.execute("DELETE FROM episodes WHERE id = ?", (episode,))
+
+
+def episodes(db: apsw.Connection, ids: Sequence[int]) -> dict[int, Episode]:
+    """The episodes of the given ids that exist, in one query."""
+    rows = db.execute(f"{_EPISODE} WHERE e.id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),))
+    return {row[0]: _episode(row) for row in rows}
+
+
+def session_episodes(db: apsw.Connection, session: int) -> list[Episode]:
+    """A session from its beginning."""
+    return [_episode(row) for row in db.execute(f"{_EPISODE} WHERE e.session_id = ? ORDER BY e.time, e.id", (session,))]
+
+
+def episodes_in_scope(db: apsw.Connection, scope: Scope) -> list[int]:
+    """The ids of the episodes that a scope may see."""
+    sessions = sessions_in_scope(db, scope)
+    rows = db.execute(
+        "SELECT id FROM episodes WHERE ?1 IS NULL OR session_id IN (SELECT value FROM json_each(?1))",
+        (None if sessions is None else json.dumps(sessions),),
+    )
+    return [row[0] for row in rows]
+
+
+def last_time(db: apsw.Connection, session: str, project: str | None) -> datetime | None:
+    """The time of the last episode of a session, given by names."""
+    value: int | None = db.execute(
+        """SELECT max(e.time) FROM episodes e JOIN sessions s ON s.id = e.session_id
+        WHERE s.name = ? AND ifnull(s.project_id, 0) = ifnull((SELECT id FROM projects WHERE name = ?), 0)""",
+        (session, project),
+    ).get
+    return None if value is None else _time(value)
+
+
+def known_sources(db: apsw.Connection, messages: Sequence[Message]) -> list[bool]:
+    """For each message whether its session already has one of the same source."""
+    known = []
+    for message in messages:
+        project = project_id(db, message.project) if message.project else None
+        session = session_id(db, message.session, project) if message.source else None
+        known.append(
+            session is not None
+            and (message.project is None or project is not None)
+            and bool(
+                db.execute("SELECT 1 FROM episodes WHERE session_id = ? AND source = ?", (session, message.source)).get
+            )
+        )
+    return known
+
+
+def contents(db: apsw.Connection, ids: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """The words of the given episodes."""
+    yield from db.execute(
+        "SELECT id, content FROM episodes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+    )
+
+
+def counts(db: apsw.Connection) -> tuple[int, int, int]:
+    """How many projects, sessions and episodes there are."""
+    row: Any = db.execute(
+        "SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM sessions), (SELECT count(*) FROM episodes)"
+    ).fetchone()
+    return row[0], row[1], row[2]
+
+
+def read_settings(db: apsw.Connection) -> dict[str, Any]:
+    """The stored settings by name."""
+    return {name: json.loads(value) for name, value in db.execute("SELECT name, value FROM settings")}
+
+
+def write_settings(db: apsw.Connection, values: Mapping[str, object]) -> None:
+    """Store settings over those that are there."""
+    db.executemany(
+        "INSERT OR REPLACE INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in values.items()]
+    )

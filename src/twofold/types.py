@@ -1,0 +1,163 @@
+"""The nouns of Twofold: frozen records that every layer shares. See ARCHITECTURE.md for the words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Literal
+
+Role = Literal["user", "assistant", "system", "tool"]
+ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+_NOTHING_FAILED: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message on its way into the store.
+
+    `source` names the message in the place it came from; a second message with the same `source`
+    is the same message. `time` must be aware; None means "as the messages around it".
+    """
+
+    content: str
+    role: Role = "user"
+    session: str = "default"
+    project: str | None = None
+    time: datetime | None = None
+    metadata: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    source: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A group of sessions that share one recall pool."""
+
+    id: int
+    name: str
+    sessions: int
+    episodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation. `first` and `last` are the times of its episodes, None while it has none."""
+
+    id: int
+    name: str
+    title: str | None
+    project: str | None
+    episodes: int
+    first: datetime | None
+    last: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One stored message. `session` and `project` are names; `time` is aware UTC."""
+
+    id: int
+    session_id: int
+    session: str
+    project: str | None
+    role: Role
+    content: str
+    time: datetime
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search may see: everything, one project, or the given sessions (none of them: nothing)."""
+
+    kind: Literal["all", "project", "sessions"]
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one ranking gave to one fused hit.
+
+    `rank` is 1-based, `raw` the retriever's own score (None where the ranking carried none), `value` the
+    normalised score that was weighted, `contribution` = `weight` times `value`.
+    """
+
+    ranking: str
+    rank: int
+    raw: float | None
+    value: float
+    weight: float
+    contribution: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A recalled episode. The contributions add up to `score`."""
+
+    episode: Episode
+    score: float
+    contributions: tuple[Contribution, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a recall was made: what the query became, and what each stage used and took."""
+
+    query: str
+    kind: str
+    terms: tuple[str, ...]
+    left_out: tuple[str, ...]
+    method: str
+    k: float | None
+    weights: Mapping[str, float]
+    floors: Mapping[str, float]
+    windows: Mapping[str, int]
+    milliseconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The hits of one recall, best first, as a sequence; `degraded` names retrievers that failed, and why."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    degraded: Mapping[str, str] = field(default_factory=lambda: _NOTHING_FAILED)
+    explanation: Explanation | None = None
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did: new episodes, messages that were there already, and those without a vector yet."""
+
+    added: int
+    duplicates: int
+    sessions: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a store holds. `waiting` episodes have no vector of the current model yet."""
+
+    path: str
+    bytes: int
+    schema: int
+    projects: int
+    sessions: int
+    episodes: int
+    vectors: int
+    waiting: int
+    model: str | None

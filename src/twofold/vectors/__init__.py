@@ -1,0 +1,55 @@
+"""Vector indexes: which episodes are near a query's vector. `VectorIndex` is all one has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.types import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class VectorHits:
+    """A ranking of (id, cosine) and the floor: the mean cosine of the query to all rows in scope."""
+
+    ranking: list[tuple[int, float]]
+    floor: float = 0.0
+
+
+class VectorIndex(Protocol):
+    """An index over the vectors of one model. Every call runs in the transaction its caller has open, if any."""
+
+    def put(self, pieces: Iterable[tuple[int, NDArray[np.float32]]]) -> None:
+        """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
+        ...
+
+    def search(self, vector: NDArray[np.float32], scope: Scope, exclude: Collection[int], limit: int) -> VectorHits:
+        """The best `limit` episodes in scope, without the excluded; an episode is as near as its best piece.
+
+        Raises ModelMismatch where the store's current vectors are another model's.
+        """
+        ...
+
+    def score(self, vector: NDArray[np.float32], ids: Sequence[int]) -> dict[int, float]:
+        """The cosine of each given episode that has a vector."""
+        ...
+
+    def missing(self, after: int, limit: int) -> list[int]:
+        """Up to `limit` episodes above the id `after` that have no vector of this model, in order."""
+        ...
+
+    def counts(self) -> tuple[int, int]:
+        """How many episodes have a vector of this model, and how many have none."""
+        ...
+
+    def is_current(self) -> bool:
+        """Whether this model's vectors are the ones that are searched, or there are none of any model."""
+        ...
+
+    def switch(self) -> None:
+        """Make this model's vectors the ones that are searched."""
+        ...

@@ -1,0 +1,254 @@
+"""Exact vector search: numpy over the vectors in the file. Recall is 1 and a scope costs nothing extra.
+
+The first search that needs the whole store loads it; later ones only what other writes, also those of other
+processes, have added or removed since. A snapshot is never changed once it was handed out, so that searches
+run side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from twofold.embed import ModelInfo
+from twofold.errors import ModelMismatch
+from twofold.store import Store, rows
+from twofold.types import Scope
+from twofold.vectors import VectorHits
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+SLACK = 16  # candidates beyond the limit that are scored again, in double precision and row by row
+FLOOR_DIGITS = 6  # of the mean similarity, so that the order of summation cannot be seen
+FIRST_ROWS = 1024
+LOAD_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The vectors of one model at one state of the file. Pieces of an episode stand side by side."""
+
+    matrix: Floats  # (pieces, dimension)
+    piece_ids: Ints
+    episode_of: Ints  # per piece
+    session_of: Ints  # per piece
+    last: int  # the highest vector id that was read
+    removed: int  # how many vectors the file had lost by then
+
+    def of_sessions(self, sessions: Sequence[int]) -> Ints:
+        """The places of the pieces that belong to these sessions."""
+        return np.flatnonzero(np.isin(self.session_of, np.asarray(sessions, dtype=np.int64)))
+
+
+class ExactIndex:
+    """`VectorIndex` over the store's own file."""
+
+    def __init__(self, store: Store, model: ModelInfo) -> None:
+        self._store = store
+        self._model = model
+        self._lock = threading.Lock()
+        self._snapshot: _Snapshot | None = None
+
+    def put(self, pieces: Iterable[tuple[int, Floats]]) -> None:
+        """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
+        with self._store.write() as db:
+            model = self._model_id(db, make=True)
+            for episode, vectors in pieces:
+                db.execute("DELETE FROM vectors WHERE episode_id = ? AND model_id = ?", (episode, model))
+                db.executemany(
+                    "INSERT INTO vectors (model_id, episode_id, vector) VALUES (?, ?, ?)",
+                    [(model, episode, row.astype(np.float16).tobytes()) for row in vectors],
+                )
+
+    def search(self, vector: Floats, scope: Scope, exclude: Collection[int], limit: int) -> VectorHits:
+        """The best `limit` episodes in scope, without the excluded; an episode is as near as its best piece."""
+        with self._store.read() as db:
+            self._check_model(db)
+            sessions = rows.sessions_in_scope(db, scope)
+            snapshot = self._current(db)
+        if sessions is None:
+            scores, episodes = snapshot.matrix @ vector, snapshot.episode_of
+            places = None
+        else:
+            places = snapshot.of_sessions(sessions)
+            scores, episodes = snapshot.matrix[places] @ vector, snapshot.episode_of[places]
+        if exclude:
+            kept = np.flatnonzero(~np.isin(episodes, np.asarray(sorted(exclude), dtype=np.int64)))
+            scores, episodes, places = scores[kept], episodes[kept], kept if places is None else places[kept]
+        if not len(scores) or limit <= 0:
+            return VectorHits([])
+        best, where = _best_pieces(scores, episodes)
+        floor = round(float(best.mean(dtype=np.float64)), FLOOR_DIGITS)
+        top = _top(best, min(limit + SLACK, len(best)))
+        chosen = where[top]
+        rows_ = chosen if places is None else places[chosen]
+        exact = _cosines(snapshot.matrix[rows_], vector)
+        ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
+        return VectorHits(ranking[:limit], floor)
+
+    def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
+        """The cosine of each given episode that has a vector."""
+        with self._store.read() as db:
+            model = self._model_id(db)
+            found: list[Any] = db.execute(
+                "SELECT episode_id, vector FROM vectors WHERE model_id = ? "
+                "AND episode_id IN (SELECT value FROM json_each(?))",
+                (model, json.dumps(list(ids))),
+            ).fetchall()
+        scores: dict[int, float] = {}
+        matrix = self._matrix([blob for _, blob in found])
+        for (episode, _), score in zip(found, _cosines(matrix, vector), strict=True):
+            scores[episode] = max(score, scores.get(episode, -1.0))
+        return scores
+
+    def missing(self, after: int, limit: int) -> list[int]:
+        """Up to `limit` episodes above the id `after` that have no vector of this model, in order."""
+        with self._store.read() as db:
+            found = db.execute(
+                """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
+                    SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
+                (after, self._model_id(db), limit),
+            )
+            return [row[0] for row in found]
+
+    def is_current(self) -> bool:
+        """Whether this model's vectors are the ones that are searched, or there are none of any model."""
+        with self._store.read() as db:
+            current = db.execute("SELECT id FROM models WHERE current").get
+            return current is None or current == self._model_id(db)
+
+    def switch(self) -> None:
+        """Make this model's vectors the ones that are searched."""
+        with self._store.write() as db:
+            db.execute("UPDATE models SET current = (id = ?)", (self._model_id(db, make=True),))
+
+    def counts(self) -> tuple[int, int]:
+        """How many episodes have a vector of this model, and how many have none."""
+        with self._store.read() as db:
+            have: int = db.execute(
+                "SELECT count(DISTINCT episode_id) FROM vectors WHERE model_id = ?", (self._model_id(db),)
+            ).get
+            return have, rows.counts(db)[2] - have
+
+    def _model_id(self, db: apsw.Connection, *, make: bool = False) -> int:
+        """The model's number in this file; 0, which no model has, where it made no vector yet."""
+        key = (self._model.name, self._model.dimension, self._model.digest)
+        if make:
+            db.execute(
+                """INSERT INTO models (name, dimension, digest, current)
+                VALUES (?, ?, ?, NOT EXISTS (SELECT 1 FROM models WHERE current)) ON CONFLICT DO NOTHING""",
+                key,
+            )
+        found: int | None = db.execute("SELECT id FROM models WHERE name = ? AND dimension = ? AND digest = ?", key).get
+        return found or 0
+
+    def _check_model(self, db: apsw.Connection) -> None:
+        other = db.execute(
+            "SELECT name, dimension FROM models WHERE current AND id != ?", (self._model_id(db),)
+        ).fetchone()
+        if other:
+            raise ModelMismatch(
+                f"this store's vectors were made by {other[0]} ({other[1]} dimensions), not by {self._model.name} "
+                f"({self._model.dimension}); open it with that model, or make new vectors with: twofold embed"
+            )
+
+    def _matrix(self, blobs: Sequence[bytes]) -> Floats:
+        flat = np.frombuffer(b"".join(blobs), dtype=np.float16)
+        return flat.reshape(len(blobs), self._model.dimension).astype(np.float32)
+
+    def _current(self, db: apsw.Connection) -> _Snapshot:
+        """The state that `db`'s transaction sees, or a newer one that another thread has loaded."""
+        with self._lock:
+            removed: int = db.execute("SELECT value FROM counters WHERE name = 'vectors_removed'").get
+            old = self._snapshot or self._empty()
+            if removed > old.removed:
+                old = self._without_removed(db, old, removed)
+            snapshot = self._with_new(db, old)
+            if db.txn_state() != apsw.SQLITE_TXN_WRITE:  # what is not committed yet may never be
+                self._snapshot = snapshot
+            return snapshot
+
+    def _empty(self) -> _Snapshot:
+        none: Ints = np.empty(0, dtype=np.int64)
+        return _Snapshot(np.empty((0, self._model.dimension), dtype=np.float32), none, none, none, 0, 0)
+
+    def _without_removed(self, db: apsw.Connection, old: _Snapshot, removed: int) -> _Snapshot:
+        left = np.fromiter((row[0] for row in db.execute("SELECT id FROM vectors")), dtype=np.int64)
+        kept = np.flatnonzero(np.isin(old.piece_ids, left))
+        if len(kept) == len(old.piece_ids):
+            return _Snapshot(old.matrix, old.piece_ids, old.episode_of, old.session_of, old.last, removed)
+        return _Snapshot(
+            old.matrix[kept], old.piece_ids[kept], old.episode_of[kept], old.session_of[kept], old.last, removed
+        )
+
+    def _with_new(self, db: apsw.Connection, old: _Snapshot) -> _Snapshot:
+        new = (old.last, self._model_id(db))
+        of_new: Any = db.execute("SELECT count(*), max(id) FROM vectors WHERE id > ? AND model_id = ?", new).fetchone()
+        count, last = of_new
+        if not count:
+            return old
+        found = db.execute(
+            """SELECT v.id, v.episode_id, e.session_id, v.vector FROM vectors v
+            JOIN episodes e ON e.id = v.episode_id WHERE v.id > ? AND v.model_id = ? ORDER BY v.id""",
+            new,
+        )
+        matrix, place = _room(old.matrix, count), len(old.matrix)
+        numbers: Ints = np.empty((count, 3), dtype=np.int64)
+        while chunk := list(islice(found, LOAD_ROWS)):  # the whole of it as Python objects would be far larger
+            numbers[place - len(old.matrix) :][: len(chunk)] = [row[:3] for row in chunk]
+            matrix[place : place + len(chunk)] = self._matrix([row[3] for row in chunk])
+            place += len(chunk)
+        return _Snapshot(
+            matrix,
+            np.concatenate([old.piece_ids, numbers[:, 0]]),
+            np.concatenate([old.episode_of, numbers[:, 1]]),
+            np.concatenate([old.session_of, numbers[:, 2]]),
+            last,
+            old.removed,
+        )
+
+
+def _room(old: Floats, count: int) -> Floats:
+    """`old` with `count` more rows to be filled: its buffer's spare rows where it has them, else a copy."""
+    total = len(old) + count
+    buffer = old.base if isinstance(old.base, np.ndarray) and old.base.ndim == 2 else None
+    if buffer is None or len(buffer) < total:
+        buffer = np.empty((max(FIRST_ROWS, total + total // 8), old.shape[1]), dtype=np.float32)
+        buffer[: len(old)] = old
+    return buffer[:total]
+
+
+def _best_pieces(scores: Floats, episodes: Ints) -> tuple[Floats, Ints]:
+    """Each episode's best score and the place it stands at; pieces of an episode stand side by side."""
+    starts = np.flatnonzero(np.r_[True, episodes[1:] != episodes[:-1]])
+    if len(starts) == len(scores):
+        return scores, np.arange(len(scores))
+    best = np.maximum.reduceat(scores, starts)
+    owner = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(scores)]))
+    at_best = np.flatnonzero(scores == best[owner])
+    where = np.empty(len(starts), dtype=np.int64)
+    where[owner[at_best[::-1]]] = at_best[::-1]
+    return best, where
+
+
+def _top(scores: Floats, count: int) -> Ints:
+    """The places of the `count` highest scores, and of any that equal the last of them."""
+    if count >= len(scores):
+        return np.arange(len(scores))
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]
+    return np.flatnonzero(scores >= least)
+
+
+def _cosines(matrix: Floats, vector: Floats) -> list[float]:
+    """Dot products of unit vectors, summed alike whatever rows stand beside a row."""
+    products: NDArray[np.float64] = (matrix.astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
+    return [float(product) for product in products]

@@ -282,7 +282,7 @@ def _numbers(
     if isinstance(given, Mapping):
         names = [name for name, _ in named]
         if set(given) != set(names):
-            raise InvalidInput(f"{argument} name {sorted(given)}, the rankings are {sorted(names)}")
+            raise InvalidInput(f"{argument} name {sorted(map(str, given))}, the rankings are {sorted(names)}")
         given = [given[name] for name in names]
     if len(given) != len(named):
         raise InvalidInput(f"{argument} has {len(given)} numbers for {len(named)} rankings; give one for each")
@@ -312,7 +312,7 @@ def _ranked_ids(name: str, ranking: Sequence[Any]) -> tuple[Sequence[Id], Sequen
         best = dict(reversed(_pairs(name, ranking)))
         ids = list(dict.fromkeys(id_ for id_, _ in ranking))
         return ids, [best[id_] for id_ in ids]
-    return (ranking, None) if len(set(ranking)) == len(ranking) else (list(dict.fromkeys(ranking)), None)
+    return (tuple(ranking), None) if len(set(ranking)) == len(ranking) else (list(dict.fromkeys(ranking)), None)
 
 
 def _ranked_pairs(name: str, ranking: Sequence[Any]) -> list[tuple[Id, float]]:
@@ -337,6 +337,6 @@ def _pairs(name: str, ranking: Sequence[Any]) -> list[tuple[Id, float]]:
 
 def _check_one_kind_of_id(parts: list[_Part]) -> None:
     """4 and "4" would be two hits for one row, so that a caller who mixes them is told."""
-    kinds = {isinstance(part.ids[0], str) for part in parts if part.ids}
+    kinds = {issubclass(kind, str) for part in parts for kind in set(map(type, part.ids))}
     if len(kinds) > 1:
         raise InvalidInput("rankings: some ids are text and some are not; give every id as the same type")

@@ -52,7 +52,8 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
-_LETTER = rf"(?:[^\W_]|[{_MARKS}])"
+# With its marks, all of them: some of the ranges hold letters too, and two ways to read one would cost 2^n.
+_LETTER = rf"(?:[^\W_][{_MARKS}]*+)"
 
 # A compound is letters and numbers joined by single signs: user_id, POL-358, v1.2.3, a/b, grammar::fa.
 _JOINT = r"(?:[_\-./:@'’&=%+#\\]|::|->)"
@@ -64,10 +65,12 @@ _JOINED_BY_APOSTROPHE = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)+")
 _CAMEL_STEP = re.compile(r"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^A-Za-z0-9]+")
 _SEGMENT = re.compile(rf"(?:[{_UNSPACED}][{_MARKS}]*)+|[^{_UNSPACED}]+")
-_UNIT = re.compile(rf"[{_UNSPACED}][{_MARKS}]*")
+_UNIT = re.compile(rf"[{_UNSPACED}][{_MARKS}]{{0,31}}")  # so that a pair is no longer than LONGEST_TERM
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _DIACRITICS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670]")
-_INVISIBLE = re.compile("[\u00ad\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe0e\ufe0f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]"
+)
 
 _stem = Stemmer.Stemmer("english").stemWord  # has a cache of its own
 
@@ -150,10 +153,10 @@ def _words_of_part(part: str) -> Iterator[_Word]:
 def _spaced_word(part: str) -> _Word:
     folded = _fold(part)[:LONGEST_TERM]
     terms = () if folded in STOP_WORDS else (_term(folded),)
-    if not _CAMEL_STEP.search(part):
+    if folded in STOP_WORDS or not _CAMEL_STEP.search(part):
         return _Word(folded, terms, terms, weak=len(folded) == 1)
     pieces = [_fold(piece)[:LONGEST_TERM] for piece in _CAMEL_PART.findall(part)]
-    indexed = tuple(_term(piece) for piece in pieces if piece not in STOP_WORDS)
+    indexed = tuple(_term(piece) for piece in pieces if piece and piece not in STOP_WORDS)
     return _Word(folded, terms + indexed, terms + tuple(t for t in indexed if len(t) > 1))
 
 

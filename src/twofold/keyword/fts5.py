@@ -1,8 +1,13 @@
-"""The keyword index inside the file: an FTS5 table of terms, ranked by BM25 with neighbours as context.
+"""The keyword index inside the file: FTS5 finds candidates by their own words, BM25 ranks them with their context.
 
-A search restricts by tokens in the index itself (`scope : ... AND {terms context} : ...`), so that FTS5
-intersects posting lists instead of ranking the whole store. The formula is FTS5's own bm25(): Robertson and
-Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, with k1 = 1.2 and b = 0.75.
+FTS5 indexes each episode's own terms and restricts a search by tokens in the index itself (`scope : ... AND
+terms : ...`), so that it intersects posting lists instead of ranking the whole store. The best candidates and
+their neighbours in the session are then scored with the neighbours' terms counted at a lower weight, as if
+these were a second column: an answer is found by the words of its question. An episode that holds no term and
+has no candidate beside it has no such score, so nothing is missed but the far end of the ranking.
+
+The formula is BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009)
+with FTS5's constants.
 """
 
 from __future__ import annotations
@@ -30,6 +35,10 @@ B = 0.75
 CONTEXT_WEIGHT = 0.35  # of a term in a neighbour, against 1 in the episode itself
 NEIGHBOURS = 2  # episodes before and after that count as context
 LEAST_IDF = 1e-6  # bm25()'s: a term that most rows hold still ranks
+
+# Measured on LoCoMo: with 100 candidates for 50 hits the ranking is that of scoring every row.
+CANDIDATES = 2  # by their own words, for each hit that is asked for
+LEAST_CANDIDATES = 100
 
 MOST_TERMS = 64  # a pasted text is searched by its rarest terms
 MOST_LOOKUPS = 1024  # of a longer one only so many, the longest words, are looked up at all
@@ -78,7 +87,7 @@ class Fts5Index:
         with self._store.write() as db:
             for session, scope, members in _by_session(db, ids):
                 order = _stretch(db, session, members)
-                _put_rows(db, scope, order, _near(order, members))
+                _put_rows(db, scope, order, _near(order, members), members)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Drop the entries of these episodes, whose rows are still there; their neighbours close the gap."""
@@ -87,27 +96,39 @@ class Fts5Index:
             for session, scope, members in _by_session(db, removed):
                 order = _stretch(db, session, members)
                 left = [id_ for id_ in order if id_ not in removed]
-                _put_rows(db, scope, left, _near(order, members) - removed)
-            _drop_rows(db, removed)
+                _put_rows(db, scope, left, _near(order, members) - removed, ())
+            _drop_rows(db, removed, removed)
 
     def search(self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int) -> KeywordHits:
-        """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
+        """The best `limit` episodes in scope, without the excluded, that hold a term or stand beside one that does."""
         with self._store.read() as db:
-            known = _look_up(db, terms)
+            counted = _statistics(db)
+            known = _look_up(db, terms, counted)
             used = known[:MOST_TERMS]
             shown = tuple(term.text for term in used)
             left_out = tuple(term for term in terms if term not in set(shown))
             if not used or limit <= 0 or (scope.kind == "sessions" and not scope.ids):
                 return KeywordHits([], shown, left_out)
-            search = _Search(db, scope, exclude)
-            prune = scope.kind == "all" and sum(term.rows for term in used) > PRUNE_ABOVE
-            ranking = search.pruned(used, limit) if prune else None
-            return KeywordHits(search.ranked(used, limit) if ranking is None else ranking, shown, left_out)
+            # Excluded episodes may be the neighbours by whose words others are found: they count as candidates.
+            wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
+            candidates = _Candidates(db, counted, scope).best(used, wanted)
+            documents = _documents(db, candidates)
+            beside = {near for document in documents.values() for near in document.near} - documents.keys()
+            documents |= _documents(db, beside - set(exclude))
+            scores = _score(list(documents.values()), used, counted.mean_length, CONTEXT_WEIGHT)
+        hits = [
+            (id_, score) for id_, score in zip(documents, scores, strict=True) if id_ not in exclude and score > 0.0
+        ]
+        return KeywordHits(sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit], shown, left_out)
 
     def score(self, terms: Sequence[str], ids: Sequence[int]) -> list[float]:
-        """For each given episode the score that `search` would give it; 0 where it holds no term."""
+        """For each given episode the score that `search` would give it; 0 where there is no term in sight."""
         with self._store.read() as db:
-            return _score(db, _look_up(db, terms)[:MOST_TERMS], ids)
+            counted = _statistics(db)
+            used = _look_up(db, terms, counted)[:MOST_TERMS]
+            documents = _documents(db, ids)
+        found = [documents.get(id_, _Document(0, b"", ())) for id_ in ids]
+        return _score(found, used, counted.mean_length, CONTEXT_WEIGHT)
 
     def context_share(self) -> float:
         """How much of an average entry its neighbours' words are: 0 for single texts, 0.8 for long conversations."""
@@ -126,26 +147,41 @@ class Fts5Index:
             db.execute("INSERT INTO keyword (keyword) VALUES ('optimize')")
 
 
-class _Search:
-    """One query's view of the index: what it may see, and the two ways to the best rows."""
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """An entry of the index: how many of its hashed terms are its own, these terms, and who stands beside it."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, exclude: Collection[int]) -> None:
+    own: int
+    hashes: bytes
+    near: Sequence[int]
+
+
+class _Candidates:
+    """The episodes in scope whose own words fit best, by FTS5's bm25()."""
+
+    def __init__(self, db: apsw.Connection, counted: _Statistics, scope: Scope) -> None:
         self._db = db
-        self._exclude = json.dumps(sorted(exclude))
+        self._counted = counted
+        self._prunes = scope.kind == "all"
         few = len(scope.ids) <= MOST_SCOPE_TOKENS
         self._expression = _scope_expression(scope) if few else ""
         self._sessions = None if few else json.dumps(scope.ids)
+
+    def best(self, terms: Sequence[_Term], limit: int) -> list[int]:
+        """The ids of the best `limit`, in order."""
+        prune = self._prunes and sum(term.rows for term in terms) > PRUNE_ABOVE
+        ranking = self.pruned(terms, limit) if prune else None
+        return [id_ for id_, _ in (self.ranked(terms, limit) if ranking is None else ranking)]
 
     def ranked(self, terms: Sequence[_Term], limit: int) -> list[tuple[int, float]]:
         """Let FTS5 score every row that holds a term."""
         any_term = " OR ".join(f'"{term.text}"' for term in terms)
         found: Any = self._db.execute(
-            f"""SELECT rowid, -bm25(keyword, 1.0, {CONTEXT_WEIGHT}, 0.0) AS score FROM keyword
-            WHERE keyword MATCH ?1 AND rowid NOT IN (SELECT value FROM json_each(?2))
-            AND (?3 IS NULL OR +rowid IN (
-                SELECT id FROM episodes WHERE session_id IN (SELECT value FROM json_each(?3))))
-            ORDER BY score DESC, rowid LIMIT ?4""",
-            (f"{self._expression}{{terms context}} : ({any_term})", self._exclude, self._sessions, limit),
+            """SELECT rowid, -bm25(keyword) AS score FROM keyword WHERE keyword MATCH ?1
+            AND (?2 IS NULL OR +rowid IN (
+                SELECT id FROM episodes WHERE session_id IN (SELECT value FROM json_each(?2))))
+            ORDER BY score DESC, rowid LIMIT ?3""",
+            (f"{self._expression}terms : ({any_term})", self._sessions, limit),
         )
         return list(found)
 
@@ -162,8 +198,7 @@ class _Search:
         if sum(t.rows for t in terms[kept:]) * 2 < sum(t.rows for t in terms):
             return None
         partial = self.ranked(terms[:kept], PRUNE_FETCH)
-        ids = [id_ for id_, _ in partial]
-        full = sorted(zip(ids, _score(self._db, terms, ids), strict=True), key=lambda hit: (-hit[1], hit[0]))
+        full = self._scored([id_ for id_, _ in partial], terms)
         if len(full) < limit:
             return None
         theta, rest = full[limit - 1][1], _most(terms[kept:])
@@ -173,9 +208,15 @@ class _Search:
 
     def _threshold(self, terms: Sequence[_Term], rare: Sequence[_Term], limit: int) -> float:
         """A score that at least `limit` rows reach; 0 if there are not so many."""
-        ids = [id_ for id_, _ in self.ranked(rare, limit)]
-        scores = _score(self._db, terms, ids)
-        return min(scores) if len(scores) == limit else 0.0
+        scored = self._scored([id_ for id_, _ in self.ranked(rare, limit)], terms)
+        return scored[-1][1] if len(scored) == limit else 0.0
+
+    def _scored(self, ids: Sequence[int], terms: Sequence[_Term]) -> list[tuple[int, float]]:
+        """Given rows with the score that bm25() gives them for all terms, best first."""
+        documents = _documents(self._db, ids)
+        own = [_Document(d.own, d.hashes[: d.own * HASH_BYTES], ()) for d in documents.values()]
+        scores = _score(own, terms, self._counted.mean_own_length, 0.0)
+        return sorted(zip(documents, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
 
 
 def _most(terms: Iterable[_Term]) -> float:
@@ -199,15 +240,14 @@ def _scope_expression(scope: Scope) -> str:
     return "scope : (" + " OR ".join(f'"{sign}{id_}"' for id_ in scope.ids) + ") AND "
 
 
-def _look_up(db: apsw.Connection, terms: Sequence[str]) -> list[_Term]:
+def _look_up(db: apsw.Connection, terms: Sequence[str], counted: _Statistics) -> list[_Term]:
     """The terms that the index holds, rarest first."""
-    total = _statistics(db).rows
     asked = terms if len(terms) <= MOST_LOOKUPS else sorted(terms, key=len, reverse=True)[:MOST_LOOKUPS]
     found = db.execute(
         "SELECT term, doc FROM keyword_terms WHERE term IN (SELECT value FROM json_each(?)) ORDER BY doc, term",
         (json.dumps(list(asked)),),
     )
-    return [_Term(term, held, _idf(total, held)) for term, held in found]
+    return [_Term(term, held, _idf(counted.rows, held)) for term, held in found]
 
 
 def _idf(total: int, held: int) -> float:
@@ -225,9 +265,14 @@ class _Statistics:
     analyser: int
 
     @property
+    def mean_own_length(self) -> float:
+        """Tokens of an average row of the FTS5 table."""
+        return self.own / max(self.rows, 1) + _SCOPE_TOKENS
+
+    @property
     def mean_length(self) -> float:
-        """Tokens of an average row, those of its scope included."""
-        return (self.own + self.context) / max(self.rows, 1) + _SCOPE_TOKENS
+        """Tokens of an average row with its context."""
+        return self.mean_own_length + self.context / max(self.rows, 1)
 
 
 def _statistics(db: apsw.Connection) -> _Statistics:
@@ -235,29 +280,32 @@ def _statistics(db: apsw.Connection) -> _Statistics:
     return _Statistics(**{name.removeprefix("keyword_"): value for name, value in counted})
 
 
-def _score(db: apsw.Connection, terms: Sequence[_Term], ids: Sequence[int]) -> list[float]:
-    """BM25 of given rows from their hashed terms, the same arithmetic as bm25() in the same order."""
-    if not terms or not ids:
-        return [0.0] * len(ids)
-    average = _statistics(db).mean_length
-    documents = {
-        id_: (own, blob)
-        for id_, own, blob in db.execute(
-            "SELECT id, own, hashes FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(ids)),),
-        )
-    }
-    found = [documents.get(id_, (0, b"")) for id_ in ids]
-    lengths = np.array([len(blob) // HASH_BYTES for _, blob in found])
-    hashes = np.frombuffer(b"".join(blob for _, blob in found), dtype=np.uint32)
-    row = np.repeat(np.arange(len(ids)), lengths)
-    place = np.arange(len(hashes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    weight = np.where(place < np.array([own for own, _ in found])[row], 1.0, CONTEXT_WEIGHT)
-    saturation = K1 * (1.0 - B + B * (lengths + _SCOPE_TOKENS) / average)
-    scores: NDArray[np.float64] = np.zeros(len(ids))
+def _documents(db: apsw.Connection, ids: Collection[int]) -> dict[int, _Document]:
+    """The entries of the given episodes that have one, in the order of the ids."""
+    found: Any = db.execute(
+        "SELECT id, own, hashes, near FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(sorted(ids)),),
+    )
+    return {id_: _Document(own, hashes, memoryview(near).cast("q")) for id_, own, hashes, near in found}
+
+
+def _score(
+    documents: Sequence[_Document], terms: Sequence[_Term], mean_length: float, context_weight: float
+) -> list[float]:
+    """BM25 of entries from their hashed terms: bm25()'s arithmetic, so that both give the same number."""
+    if not terms or not documents:
+        return [0.0] * len(documents)
+    hashes = np.frombuffer(b"".join(document.hashes for document in documents), dtype=np.uint32)
+    lengths = np.array([len(document.hashes) // HASH_BYTES for document in documents])
+    starts = np.cumsum(lengths) - lengths
+    owns = np.array([document.own for document in documents])
+    saturation = K1 * (1.0 - B + B * (lengths + _SCOPE_TOKENS) / mean_length)
+    scores: NDArray[np.float64] = np.zeros(len(documents))
     for term in terms:
         at = np.flatnonzero(hashes == _hash(term.text))
-        frequency = np.bincount(row[at], weights=weight[at], minlength=len(ids))
+        row = np.searchsorted(starts, at, side="right") - 1
+        weight = np.where(at - starts[row] < owns[row], 1.0, context_weight)
+        frequency = np.bincount(row, weights=weight, minlength=len(documents))
         scores += term.idf * ((frequency * (K1 + 1.0)) / (frequency + saturation))
     return [float(score) for score in scores]
 
@@ -309,36 +357,41 @@ def _near(order: Sequence[int], members: Collection[int]) -> set[int]:
     return set(members) | {id_ for member in members for id_ in _beside(order, place[member])}
 
 
-def _put_rows(db: apsw.Connection, scope: str, order: list[int], members: set[int]) -> None:
-    """Write the entries of `members`, which stand in `order` with their neighbours."""
+def _put_rows(db: apsw.Connection, scope: str, order: list[int], members: set[int], changed: Collection[int]) -> None:
+    """Write the entries of `members`, which stand in `order`; FTS5's only for those whose own words changed."""
     own = {id_: index_terms(text) for id_, text in rows.contents(db, _near(order, members))} if members else {}
-    _drop_rows(db, members)
-    index, documents = [], []
+    documents = []
     for place, id_ in enumerate(order):
-        if id_ not in members:
-            continue
-        context = [term for neighbour in _beside(order, place) for term in own[neighbour]]
-        index.append((id_, " ".join(own[id_]), " ".join(context), scope))
-        hashes = np.fromiter(map(_hash, own[id_] + context), dtype=np.uint32, count=len(own[id_]) + len(context))
-        documents.append((id_, len(own[id_]), hashes.tobytes()))
-    db.executemany("INSERT INTO keyword (rowid, terms, context, scope) VALUES (?, ?, ?, ?)", index)
-    db.executemany("INSERT INTO keyword_docs (id, own, hashes) VALUES (?, ?, ?)", documents)
+        if id_ in members:
+            near = _beside(order, place)
+            terms = own[id_] + [term for neighbour in near for term in own[neighbour]]
+            hashes = np.fromiter(map(_hash, terms), dtype=np.uint32, count=len(terms))
+            documents.append((id_, len(own[id_]), hashes.tobytes(), np.array(near, dtype=np.int64).tobytes()))
+    _drop_rows(db, members, changed)
+    db.executemany(
+        "INSERT INTO keyword (rowid, terms, scope) VALUES (?, ?, ?)",
+        [(id_, " ".join(own[id_]), scope) for id_ in changed],
+    )
+    db.executemany("INSERT INTO keyword_docs (id, own, hashes, near) VALUES (?, ?, ?, ?)", documents)
     _count(db, documents, +1)
 
 
-def _drop_rows(db: apsw.Connection, ids: Collection[int]) -> None:
+def _drop_rows(db: apsw.Connection, ids: Collection[int], of_fts5: Collection[int]) -> None:
     listed = json.dumps(sorted(ids))
     chosen = "IN (SELECT value FROM json_each(?))"
-    documents: Any = db.execute(f"SELECT id, own, hashes FROM keyword_docs WHERE id {chosen}", (listed,)).fetchall()
+    documents: Any = db.execute(
+        f"SELECT id, own, hashes, near FROM keyword_docs WHERE id {chosen}", (listed,)
+    ).fetchall()
     if documents:
-        db.execute(f"DELETE FROM keyword WHERE rowid {chosen}", (listed,))
+        indexed = {document[0] for document in documents}
+        db.executemany("DELETE FROM keyword WHERE rowid = ?", [(id_,) for id_ in of_fts5 if id_ in indexed])
         db.execute(f"DELETE FROM keyword_docs WHERE id {chosen}", (listed,))
         _count(db, documents, -1)
 
 
-def _count(db: apsw.Connection, documents: Sequence[tuple[int, int, bytes]], sign: int) -> None:
-    """Keep the counters in step with rows that come (sign 1) or go (-1)."""
-    own = sum(own for _, own, _ in documents)
-    tokens = sum(len(hashes) // HASH_BYTES for _, _, hashes in documents)
+def _count(db: apsw.Connection, documents: Sequence[tuple[int, int, bytes, bytes]], sign: int) -> None:
+    """Keep the counters in step with entries that come (sign 1) or go (-1)."""
+    own = sum(document[1] for document in documents)
+    tokens = sum(len(document[2]) // HASH_BYTES for document in documents)
     for name, number in (("rows", len(documents)), ("own", own), ("context", tokens - own)):
         db.execute("UPDATE counters SET value = value + ? WHERE name = ?", (sign * number, f"keyword_{name}"))

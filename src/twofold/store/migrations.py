@@ -120,19 +120,19 @@ def _first(connection: apsw.Connection) -> None:
             UPDATE counters SET value = value + 1 WHERE name = 'vectors_removed';
         END;
 
-        -- `terms` and `context` hold what text.py made of the episode and of its neighbours, `scope` the tokens
-        -- that name its session and project. No stored text contains `#` or `+` at a term's beginning.
+        -- `terms` holds what text.py made of the episode, `scope` the tokens that name its session and project.
+        -- No text of a user gives a term that begins with `#` or `+`.
         CREATE VIRTUAL TABLE keyword USING fts5 (
-            terms, context, scope,
-            content = '', contentless_delete = 1, tokenize = "ascii tokenchars '_+#'"
+            terms, scope, content = '', contentless_delete = 1, tokenize = "ascii tokenchars '_+#'"
         );
         CREATE VIRTUAL TABLE keyword_terms USING fts5vocab (keyword, row);
-        -- The same terms as 32-bit hashes, the episode's own first, so that a given episode can be scored
-        -- without a walk through the index.
+        -- The terms of the episode and of its neighbours as 32-bit hashes, its own first, so that a given episode
+        -- is scored without a walk through the index; and who the neighbours are.
         CREATE TABLE keyword_docs (
             id INTEGER PRIMARY KEY,
             own INTEGER NOT NULL,
-            hashes BLOB NOT NULL
+            hashes BLOB NOT NULL,
+            near BLOB NOT NULL                     -- ids, 64 bits each
         ) STRICT;
         """
     )

@@ -60,9 +60,7 @@ def main() -> None:
 
 def history() -> list[Message]:
     """What the import brings in, always the same."""
-    return [
-        Message(f"confirmed word{n} among others", session=f"s{n // 50}", source=str(n)) for n in range(IMPORTED)
-    ]
+    return [Message(f"confirmed word{n} among others", session=f"s{n // 50}", source=str(n)) for n in range(IMPORTED)]
 
 
 def killed(script: str, file: Path, after: float) -> int:

@@ -56,7 +56,9 @@ def fuse() -> None:
                 scores[id_] = scores.get(id_, 0.0) + 1 / (60 + rank)
         return sorted(scores.items(), key=lambda item: -item[1])
 
-    ours, loop = (min(timeit.repeat(f, number=2000, repeat=9)) / 2000 * 1e6 for f in (lambda: fusion.rrf([one, two]), plain))
+    ours, loop = (
+        min(timeit.repeat(f, number=2000, repeat=9)) / 2000 * 1e6 for f in (lambda: fusion.rrf([one, two]), plain)
+    )
     print(f"fuse 2 x 100 ids     {ours:8.1f} us, plain dict loop {loop:.1f} us, ratio {ours / loop:.2f}")
 
 
@@ -72,7 +74,9 @@ def bulk(file: Path, episodes: int) -> None:
         encoder = len(texts) / seconds(lambda: embedder.embed_documents(texts))
         took = seconds(lambda: memory.import_(history))
     rate = episodes / took
-    print(f"bulk import          {rate:8.0f} episodes/s ({took:.1f} s), encoder alone {encoder:.0f}/s: {rate / encoder:.0%}")
+    print(
+        f"bulk import          {rate:8.0f} episodes/s ({took:.1f} s), encoder alone {encoder:.0f}/s: {rate / encoder:.0%}"
+    )
 
 
 def recalls(memory: Memory, episodes: int, queries: int) -> None:
@@ -83,7 +87,9 @@ def recalls(memory: Memory, episodes: int, queries: int) -> None:
     step = max(1, episodes // queries)
     asked = [(history.question(m.content), by_name[m.session]) for m in messages[::step]][:queries]
     others = sorted(by_name.values())
-    print(f"first recall         {1000 * seconds(lambda: memory.recall(asked[0][0])):8.1f} ms (loads model and vectors)")
+    print(
+        f"first recall         {1000 * seconds(lambda: memory.recall(asked[0][0])):8.1f} ms (loads model and vectors)"
+    )
     scopes: dict[str, Callable[[int], list[int] | None]] = {
         "ten sessions": lambda own: [own, *others[own % 50 :: max(1, len(others) // 9)][:9]],
         "whole store": lambda own: None,
@@ -96,13 +102,16 @@ def recalls(memory: Memory, episodes: int, queries: int) -> None:
             spent.append((time.perf_counter() - start) * 1000)
             stages.append(found.explanation.milliseconds)  # type: ignore[union-attr]
         parts = ", ".join(f"{stage} {statistics.median(s[stage] for s in stages):.2f}" for stage in stages[0])
-        print(f"recall, {name:12} {statistics.median(spent):8.2f} ms p50, {percentile(spent, 0.95):.2f} ms p95 ({parts})")
+        print(
+            f"recall, {name:12} {statistics.median(spent):8.2f} ms p50, {percentile(spent, 0.95):.2f} ms p95 ({parts})"
+        )
 
 
 def adds(memory: Memory) -> None:
     """Single durable adds."""
     spent = [
-        1000 * seconds(lambda n=n: memory.add(f"We met Dora at the harbour at {n} o'clock to talk about the mooring fee."))
+        1000
+        * seconds(lambda n=n: memory.add(f"We met Dora at the harbour at {n} o'clock to talk about the mooring fee."))
         for n in range(100)
     ]
     print(f"one durable add      {statistics.median(spent):8.2f} ms p50, {percentile(spent, 0.95):.2f} ms p95")

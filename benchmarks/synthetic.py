@@ -26,11 +26,15 @@ class History:
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)
         spoken = Counter(
-            word for line in SAMPLE.read_text(encoding="utf-8").splitlines() for word in json.loads(line)["content"].split()
+            word
+            for line in SAMPLE.read_text(encoding="utf-8").splitlines()
+            for word in json.loads(line)["content"].split()
         )
         self._words, counts = zip(*sorted(spoken.items()), strict=True)
         self._counts = list(accumulate(counts))
-        self._tail = sorted({"".join(self._random.choices(SYLLABLES, k=self._random.randint(2, 3))) for _ in range(TAIL)})
+        self._tail = sorted(
+            {"".join(self._random.choices(SYLLABLES, k=self._random.randint(2, 3))) for _ in range(TAIL)}
+        )
         self._tail_weights = list(accumulate(1 / (rank + 50) for rank in range(len(self._tail))))
 
     def messages(self, count: int) -> Iterator[Message]:

@@ -40,6 +40,11 @@ class Spec:
         kind = "whole number" if isinstance(self.default, int) else "number"
         return f"a {kind} from {self.least:g} to {self.most:g}"
 
+    @property
+    def variable(self) -> str:
+        """The environment variable of that name."""
+        return "TWOFOLD_" + re.sub(r"(?=[A-Z])", "_", self.name).upper()
+
     def check(self, value: object) -> Value:
         """The value in the setting's type. Raises InvalidInput naming the setting and what it may be."""
         if self.choices:
@@ -101,9 +106,8 @@ def base() -> dict[str, Value]:
     values.update(_from_toml(platformdirs.user_config_path("twofold") / "settings.toml"))
     from_environment = {}
     for name, known in SPECS.items():
-        variable = "TWOFOLD_" + re.sub(r"(?=[A-Z])", "_", name).upper()
-        if os.environ.get(variable):
-            from_environment[name] = known.read(os.environ[variable])
+        if os.environ.get(known.variable):
+            from_environment[name] = known.read(os.environ[known.variable])
     return values | checked(from_environment)
 
 

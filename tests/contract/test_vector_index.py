@@ -170,9 +170,7 @@ def test_missing_vectors_are_listed_in_order(make: Callable[..., VectorIndex]) -
     assert index.counts() == (2, 38)
 
 
-def test_another_model_is_refused_until_it_is_switched_to(
-    index: VectorIndex, make: Callable[..., VectorIndex]
-) -> None:
+def test_another_model_is_refused_until_it_is_switched_to(index: VectorIndex, make: Callable[..., VectorIndex]) -> None:
     other = make(ModelInfo("other", 8, "1"))
     assert not other.is_current()
     with pytest.raises(ModelMismatch, match=r"made by test \(8 dimensions\), not by other \(8\)"):

@@ -10,7 +10,10 @@ import pytest
 
 from tests.conftest import Opener
 from twofold import Memory, Message, Scope
-from twofold.keyword import fts5
+from twofold.keyword import candidates, fts5
+from twofold.keyword.bm25 import Term
+from twofold.keyword.candidates import Candidates
+from twofold.keyword.entries import look_up, statistics
 from twofold.keyword.fts5 import Fts5Index
 from twofold.store import Store
 from twofold.text import ANALYSER
@@ -59,11 +62,11 @@ def test_given_rows_get_the_score_that_the_search_gives_them(filled: Memory, ter
 @pytest.mark.parametrize("terms", QUERIES)
 def test_candidates_are_those_of_bm25_with_its_scores(filled: Memory, terms: list[str]) -> None:
     with filled._store.read() as db:
-        counted = fts5._statistics(db)
-        known = fts5._look_up(db, terms, counted)
-        candidates = fts5._Candidates(db, counted, ALL)
-        ranked = candidates.ranked(known, 1000) if known else []
-        assert candidates._scored([id_ for id_, _ in ranked], known) == ranked
+        counted = statistics(db)
+        known = look_up(db, terms, counted)
+        of_all = Candidates(db, counted, ALL)
+        ranked = of_all.ranked(known, 1000) if known else []
+        assert of_all._scored([id_ for id_, _ in ranked], known) == ranked
 
 
 @pytest.mark.parametrize("terms", QUERIES)
@@ -84,15 +87,15 @@ def test_leaving_out_common_terms_changes_neither_the_hits_nor_their_scores(
     monkeypatch.setattr(fts5, "LEAST_CANDIDATES", 1)
     full = [index.search(terms, ALL, (), limit).ranking for terms in questions]
     pruned: list[bool] = []
-    shortcut = fts5._Candidates.pruned
+    shortcut = Candidates.pruned
 
-    def watched(self: fts5._Candidates, terms: list[fts5._Term], limit: int) -> list[tuple[int, float]] | None:
+    def watched(self: Candidates, terms: list[Term], limit: int) -> list[tuple[int, float]] | None:
         found = shortcut(self, terms, limit)
         pruned.append(found is not None)
         return found
 
-    monkeypatch.setattr(fts5, "PRUNE_ABOVE", 0)
-    monkeypatch.setattr(fts5._Candidates, "pruned", watched)
+    monkeypatch.setattr(candidates, "PRUNE_ABOVE", 0)
+    monkeypatch.setattr(Candidates, "pruned", watched)
     assert [index.search(terms, ALL, (), limit).ranking for terms in questions] == full
     if limit < 50:
         assert sum(pruned) > 5  # the shortcut was really taken
@@ -158,7 +161,9 @@ def test_words_of_any_kind_are_found_and_never_syntax(memory: Memory, query: str
     assert [hit.episode.id for hit in memory.recall(query)] == [episode.id]
 
 
-@pytest.mark.parametrize("query", ["AND", "NOT", "(a", "*", "^a", "-a", "{a}", "\\", "NEAR(a b)", "'", '"', "\ufffd", "\u202e"])
+@pytest.mark.parametrize(
+    "query", ["AND", "NOT", "(a", "*", "^a", "-a", "{a}", "\\", "NEAR(a b)", "'", '"', "\ufffd", "\u202e"]
+)
 def test_signs_alone_find_nothing_and_raise_nothing(memory: Memory, query: str) -> None:
     memory.settings(WORDS_ONLY)
     memory.add("apple pie")
@@ -220,7 +225,7 @@ def test_the_index_is_made_anew_when_its_analyser_was_another(tmp_path: Path, fi
 
 
 def test_the_counters_say_what_the_index_holds(filled: Memory) -> None:
-    counted = fts5._statistics(filled._store.connection)
+    counted = statistics(filled._store.connection)
     db = filled._store.connection
     held = db.execute("SELECT count(*), sum(own), sum(length(hashes)) / 4 FROM keyword_docs").fetchone()
     assert held == (counted.rows, counted.own, counted.own + counted.context)

@@ -47,7 +47,7 @@ def test_a_file_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path) -
     Store(tmp_path / "new.db").close()
     with sqlite3.connect(tmp_path / "new.db") as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreTooNew, match="has schema 99, this Twofold knows up to .*; upgrade with"):
+    with pytest.raises(StoreTooNew, match=r"has schema 99, this Twofold knows up to .*; upgrade with"):
         Memory.open(tmp_path / "new.db", embedder=None)
 
 
@@ -89,7 +89,7 @@ except TwofoldError as error:
     print(error)
 """
     for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o5 == 0o5:
+        if parent.stat().st_uid == os.getuid() and parent.stat().st_mode & 0o5 != 0o5:
             parent.chmod(parent.stat().st_mode | 0o5)
     for file in tmp_path.glob("memories.db*"):
         file.chmod(0o444 if os.getuid() == 0 else 0o400)
@@ -185,9 +185,7 @@ with Memory.open(path, embedder=HashEmbedder()) as memory:
 def test_eight_processes_write_and_read_one_file_without_a_lock_error(open_memory: Opener, tmp_path: Path) -> None:
     memory = open_memory()
     command = [sys.executable, "-c", WORKER, str(tmp_path / "memories.db")]
-    workers = [
-        subprocess.Popen([*command, f"process{n}"], stderr=subprocess.PIPE, text=True) for n in range(8)
-    ]
+    workers = [subprocess.Popen([*command, f"process{n}"], stderr=subprocess.PIPE, text=True) for n in range(8)]
     errors = [worker.communicate()[1] for worker in workers]
     assert errors == [""] * 8
     assert memory.status().episodes == 8 * 18

@@ -1,0 +1,42 @@
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test check format bench chaos clean
+
+demo: .venv/run.ready  ## set up, import a sample history, ask it three questions
+	$(BIN)/twofold demo
+
+test: .venv/dev.ready  ## set up and run the tests
+	$(BIN)/python -m pytest
+
+check: .venv/dev.ready  ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/dev.ready  ## speed at 100,000 episodes; some minutes
+	$(BIN)/python -m benchmarks.speed
+
+chaos: .venv/dev.ready  ## kill -9, twenty times each during adds and imports
+	$(BIN)/python -m benchmarks.chaos --rounds 20
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/pip:
+	$(PYTHON) -c 'import sys; sys.exit("Twofold needs Python 3.11 or newer; name one with: make PYTHON=python3.12") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv .venv
+
+.venv/run.ready: .venv/bin/pip requirements/run.txt pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/dev.ready: .venv/run.ready requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	touch $@

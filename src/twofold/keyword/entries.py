@@ -1,0 +1,58 @@
+"""What the index holds, read from its tables: its counts, its terms, its entries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from twofold.keyword.bm25 import SCOPE_TOKENS, Document, Term, inverse_frequency
+
+MOST_LOOKUPS = 1024  # of a query's terms so many are looked up; of a longer one the longest words
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What the file counts: the index's rows, their tokens by column, and which analyser made them."""
+
+    rows: int
+    own: int
+    context: int
+    analyser: int
+
+    @property
+    def mean_own_length(self) -> float:
+        """Tokens of an average row of the FTS5 table."""
+        return self.own / max(self.rows, 1) + SCOPE_TOKENS
+
+    @property
+    def mean_length(self) -> float:
+        """Tokens of an average row with its context."""
+        return self.mean_own_length + self.context / max(self.rows, 1)
+
+
+def statistics(db: apsw.Connection) -> Statistics:
+    counted: Any = db.execute("SELECT name, value FROM counters WHERE name LIKE 'keyword_%'")
+    return Statistics(**{name.removeprefix("keyword_"): value for name, value in counted})
+
+
+def look_up(db: apsw.Connection, terms: Sequence[str], counted: Statistics) -> list[Term]:
+    """The terms that the index holds, rarest first."""
+    asked = terms if len(terms) <= MOST_LOOKUPS else sorted(terms, key=len, reverse=True)[:MOST_LOOKUPS]
+    found = db.execute(
+        "SELECT term, doc FROM keyword_terms WHERE term IN (SELECT value FROM json_each(?)) ORDER BY doc, term",
+        (json.dumps(list(asked)),),
+    )
+    return [Term(term, held, inverse_frequency(counted.rows, held)) for term, held in found]
+
+
+def documents_of(db: apsw.Connection, ids: Collection[int]) -> dict[int, Document]:
+    """The entries of the given episodes that have one, in the order of the ids."""
+    found: Any = db.execute(
+        "SELECT id, own, hashes, near FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(sorted(ids)),),
+    )
+    return {id_: Document(own, hashes, memoryview(near).cast("q")) for id_, own, hashes, near in found}

@@ -18,7 +18,7 @@ from twofold import Memory, Message, Scope
 from twofold.embed.hashing import HashEmbedder
 from twofold.text import query_terms
 
-IMPORTED = 20_000
+IMPORTED = 60_000
 
 ADD = """
 import sys

@@ -74,9 +74,7 @@ def bulk(file: Path, episodes: int) -> None:
         encoder = len(texts) / seconds(lambda: embedder.embed_documents(texts))
         took = seconds(lambda: memory.import_(history))
     rate = episodes / took
-    print(
-        f"bulk import          {rate:8.0f} episodes/s ({took:.1f} s), encoder alone {encoder:.0f}/s: {rate / encoder:.0%}"
-    )
+    print(f"bulk import          {rate:8.0f} episodes/s, {took:.0f} s; encoder {encoder:.0f}/s: {rate / encoder:.0%}")
 
 
 def recalls(memory: Memory, episodes: int, queries: int) -> None:

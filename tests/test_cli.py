@@ -91,6 +91,15 @@ def test_an_import_says_what_it_did_and_does_nothing_twice(run: Run, tmp_path: P
     assert told(run("sessions", "--project", "p", "--json"))[0]["episodes"] == 5
 
 
+def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    lines = [json.dumps({"content": f"message {n}"}) for n in range(1200)]
+    (tmp_path / "long.jsonl").write_text("\n".join([*lines, '{"content": ']))
+    done = run("import", "long.jsonl")
+    assert done.returncode == 1
+    assert "line 1201" in done.stderr
+    assert told(run("status", "--json"))["episodes"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -21,6 +21,7 @@ from twofold import __version__, output
 from twofold.errors import InvalidInput, TwofoldError
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
+from twofold.messages import check
 from twofold.settings import spec
 from twofold.types import ROLES, Message, Role
 
@@ -97,15 +98,17 @@ def recall(
 @as_json
 def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: Path | None, as_json: bool) -> None:
     """Bring in exported histories; what is there already stays as it is."""
-    losses = Losses()
 
-    def messages() -> Iterator[Message]:
+    def messages(losses: Losses) -> Iterator[Message]:
         for path in paths:
             for message in read(path, losses, kind=kind):
-                yield replace(message, project=project) if project else message
+                yield check(replace(message, project=project) if project else message)
 
-    with Memory.open(db) as memory, _bar("messages") as progress:
-        report = memory.import_(messages(), progress=progress)
+    # Read once before anything is written: a file that is broken at its end leaves nothing half imported.
+    total = sum(1 for _ in messages(Losses()))
+    losses = Losses()
+    with Memory.open(db) as memory, _bar("messages", total) as progress:
+        report = memory.import_(messages(losses), progress=progress)
     told = {"report": report, "losses": dict(losses)}
     output.show(told, as_json, lambda: output.report(report, cast("Counter[str]", losses)))
 
@@ -262,7 +265,7 @@ def _fail(sentence: str) -> None:
 
 
 @contextmanager
-def _bar(unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def _bar(unit: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar for work over a second, on stderr, when that is a terminal."""
     from tqdm import tqdm  # only two commands need it
 

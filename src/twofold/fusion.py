@@ -104,14 +104,13 @@ def rrf(
     named = _named(rankings)
     weighted = _numbers("weights", weights, named, default=1.0, minimum=0.0)
     _check_k(k)
-    total = math.fsum(weighted)
+    shares = _shares(weighted) if normalize else weighted
     parts = []
-    for (name, ranking), weight in zip(named, weighted, strict=True):
+    for (name, ranking), weight, share in zip(named, weighted, shares, strict=True):
         if weight == 0.0:
             continue
         ids, raws = _ranked_ids(name, ranking)
         values = _reciprocals(k, len(ids), normalize)
-        share = weight / total if normalize else weight
         given = values if share == 1.0 else [share * value for value in values]
         parts.append(_Part(name, share, ids, raws, values, given))
     return _combine(parts, limit)
@@ -146,6 +145,8 @@ def convex(
     least score the retriever can mean anything by. Otherwise as `rsf`.
     """
     named = _named(rankings)
+    if floors is None:
+        raise InvalidInput("floors is None; give the least score that each retriever can mean anything by")
     floor_of = dict(zip([n for n, _ in named], _numbers("floors", floors, named), strict=True))
 
     def above(name: str) -> Callable[[list[float]], list[float]]:
@@ -165,8 +166,8 @@ def _fuse_scores(
     weighted = _numbers("weights", weights, named, default=default, minimum=0.0)
     parts = []
     for (name, ranking), weight in zip(named, weighted, strict=True):
-        pairs = _ranked_pairs(name, ranking)
-        if weight == 0.0 or not pairs:
+        pairs = _ranked_pairs(name, ranking) if weight > 0.0 else []
+        if not pairs:
             continue
         raws = [score for _, score in pairs]
         values = normaliser(name)(raws)
@@ -181,7 +182,7 @@ def _combine(parts: list[_Part], limit: int | None) -> list[Fused]:
         raise InvalidInput(f"limit is {limit!r}; give a whole number from 0, or None for all")
     if not parts or limit == 0:
         return []
-    _check_one_kind_of_id(parts)
+    _check_one_kind_of_id(*(part.ids for part in parts))
     why = _Why(parts)
     sums = _sums_of_two(*parts) if len(parts) == 2 else _sums(parts)
     ids = sorted(sums, key=sums.__getitem__, reverse=True)
@@ -218,6 +219,14 @@ def _sums_of_two(one: _Part, two: _Part) -> dict[Id, float]:
     for id_, given in zip(longer.ids[short:], longer.contributions[short:], strict=True):
         sums[id_] = get(id_, 0.0) + given
     return sums
+
+
+def _shares(weights: list[float]) -> list[float]:
+    """The weights as parts of 1, rounded so that they never add up to more."""
+    total = math.fsum(weights)
+    while total > 0.0 and math.fsum(weight / total for weight in weights) > 1.0:
+        total = math.nextafter(total, math.inf)
+    return [weight / total if weight else 0.0 for weight in weights]
 
 
 @lru_cache(maxsize=64)
@@ -279,6 +288,8 @@ def _numbers(
     """One finite number a ranking, in the rankings' order."""
     if given is None:
         return [default] * len(named)
+    if not isinstance(given, (Mapping, Sequence)):
+        raise InvalidInput(f"{argument} is {given!r}; give one number for each ranking")
     if isinstance(given, Mapping):
         names = [name for name, _ in named]
         if set(given) != set(names):
@@ -287,25 +298,31 @@ def _numbers(
     if len(given) != len(named):
         raise InvalidInput(f"{argument} has {len(given)} numbers for {len(named)} rankings; give one for each")
     for number in given:
-        if not _is_number(number) or not math.isfinite(number) or number < minimum:
+        if not _is_finite(number) or number < minimum:
             least = "" if minimum == -math.inf else f" from {minimum:g}"
             raise InvalidInput(f"{argument} holds {number!r}; each must be a finite number{least}")
-    if math.isinf(sum(map(abs, given))):
+    if minimum == 0.0 and math.isinf(sum(map(float, given))):
         raise InvalidInput(f"{argument} add up to infinity; give smaller numbers")
     return [float(number) for number in given]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_finite(value: object) -> bool:
+    """Whether a value is a number that a float can hold; a bool is none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _check_k(k: float) -> None:
-    if not _is_number(k) or not math.isfinite(k) or k < 0:
+    if not _is_finite(k) or k < 0:
         raise InvalidInput(f"k is {k!r}; give a finite number from 0")
 
 
 def _ranked_ids(name: str, ranking: Sequence[Any]) -> tuple[Sequence[Id], Sequence[float] | None]:
     """Distinct ids, best place first, and their raw scores where pairs were given."""
+    if isinstance(ranking, str):
+        raise InvalidInput(f"rankings: {name!r} is the text {ranking[:40]!r}; give a sequence of ids")
     if not ranking:
         return (), None
     if isinstance(ranking[0], (tuple, list)):
@@ -319,8 +336,9 @@ def _ranked_pairs(name: str, ranking: Sequence[Any]) -> list[tuple[Id, float]]:
     """Distinct (id, score) pairs ordered by score, then id; a repeated id keeps its best score."""
     pairs = _pairs(name, ranking)
     for id_, score in pairs:
-        if not _is_number(score) or not math.isfinite(score):
+        if not _is_finite(score):
             raise InvalidInput(f"rankings: {name!r} scores {id_!r} with {score!r}; scores must be finite numbers")
+    _check_one_kind_of_id([id_ for id_, _ in pairs])
     pairs.sort(key=lambda pair: (-pair[1], pair[0]))
     best: dict[Id, float] = {}
     for id_, score in pairs:
@@ -335,8 +353,8 @@ def _pairs(name: str, ranking: Sequence[Any]) -> list[tuple[Id, float]]:
         raise InvalidInput(f"rankings: {name!r} must hold (id, score) pairs") from None
 
 
-def _check_one_kind_of_id(parts: list[_Part]) -> None:
+def _check_one_kind_of_id(*rankings: Sequence[Id]) -> None:
     """4 and "4" would be two hits for one row, so that a caller who mixes them is told."""
-    kinds = {issubclass(kind, str) for part in parts for kind in set(map(type, part.ids))}
+    kinds = {issubclass(kind, str) for ids in rankings for kind in set(map(type, ids))}
     if len(kinds) > 1:
         raise InvalidInput("rankings: some ids are text and some are not; give every id as the same type")

@@ -114,7 +114,7 @@ def base() -> dict[str, Value]:
 def database() -> Path:
     """The database file when none is named: TWOFOLD_DB, else memories.db in the user's data directory."""
     named = os.environ.get("TWOFOLD_DB")
-    return Path(named) if named else platformdirs.user_data_path("twofold") / "memories.db"
+    return Path(named).expanduser() if named else platformdirs.user_data_path("twofold") / "memories.db"
 
 
 def _from_toml(path: Path) -> dict[str, Value]:

@@ -42,7 +42,9 @@ _MARKS = (
     "\u0981-\u0983\u09bc-\u09d7\u0a01-\u0a03\u0a3c-\u0a51\u0a70\u0a71\u0a81-\u0a83\u0abc-\u0acd"
     "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bd7\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
     "\u0d00-\u0d03\u0d3b-\u0d57\u0d81-\u0d83\u0dca-\u0ddf\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc"
-    "\u0ec8-\u0ece\u0f35\u0f37\u0f39\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u3099\u309a"
+    "\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3\u1920-\u193b\u1ab0-\u1ace\u1b00-\u1b04\u1b34-\u1b44\u1dc0-\u1dff"
+    "\u20d0-\u20dc\u20e1\u20e5-\u20f0\ua980-\ua983\ua9b3-\ua9c0\ufe20-\ufe2f"
+    "\u0ec8-\u0ece\u0f35\u0f37\u0f39\u0f90-\u0fbc\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u3099\u309a"
 )
 # Thai, Lao, Tibetan, Burmese, Khmer; kana; Han with its extensions; Hangul, whose words carry their particles.
 _UNSPACED = (
@@ -51,7 +53,10 @@ _UNSPACED = (
     "\u30fc-\u30ff\u3105-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3"
     "\U00020000-\U0003ffff"
 )
-_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
+_EMOJI = (
+    "\u00a9\u00ae\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2934\u2935\u3030"
+    "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
+)
 # With its marks, all of them: some of the ranges hold letters too, and two ways to read one would cost 2^n.
 _LETTER = rf"(?:[^\W_][{_MARKS}]*+)"
 

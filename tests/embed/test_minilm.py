@@ -208,7 +208,7 @@ def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path, name: str) -> 
         (tmp_path / other).symlink_to(FOLDER / other)
     with pytest.raises(EmbedderError) as raised:
         MiniLM(folder=tmp_path).embed_query("hello")
-    assert str(raised.value) == f"The embedding model's file {tmp_path / name} is missing: reinstall twofold."
+    assert str(raised.value) == f"the embedding model's file {tmp_path / name} is missing: reinstall twofold"
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -219,7 +219,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, name: str, len
     (tmp_path / name).write_bytes((FOLDER / name).read_bytes()[:length])
     with pytest.raises(EmbedderError) as raised:
         MiniLM(folder=tmp_path).embed_documents(["hello"])
-    assert str(raised.value) == f"The embedding model's file {tmp_path / name} is damaged: reinstall twofold."
+    assert str(raised.value) == f"the embedding model's file {tmp_path / name} is damaged: reinstall twofold"
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers"])

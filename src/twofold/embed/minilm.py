@@ -106,7 +106,7 @@ class _Model:
             for part in PART.findall(text):
                 ids += self.tokenizer.encode(part, add_special_tokens=False).ids
         except Exception as error:  # tokenizers raises nothing narrower
-            raise EmbedderError(f"The text could not be tokenised: {error}.") from error
+            raise EmbedderError(f"the text could not be tokenised: {error}") from error
         start, end = self.tokenizer.token_to_id("[CLS]"), self.tokenizer.token_to_id("[SEP]")
         return [np.array([[start, *ids[cut], end]], dtype=np.int64) for cut in _cuts(len(ids))]
 
@@ -114,7 +114,7 @@ class _Model:
         try:
             (mean,) = self.session.run(None, {"input_ids": piece})
         except self.failures as error:
-            raise EmbedderError(f"The embedding model failed on a text: {error}.") from error
+            raise EmbedderError(f"the embedding model failed on a text: {error}") from error
         return _unit(mean[0])
 
 
@@ -122,12 +122,12 @@ def _load(folder: Path) -> _Model:
     model, vocabulary = folder / "minilm.onnx", folder / "tokenizer.json"
     for path in (model, vocabulary):
         if not path.is_file():
-            raise EmbedderError(f"The embedding model's file {path} is missing: reinstall twofold.")
+            raise EmbedderError(f"the embedding model's file {path} is missing: reinstall twofold")
     try:
         import onnxruntime
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise EmbedderError(f"The embedding model needs onnxruntime and tokenizers: {error}.") from error
+        raise EmbedderError(f"the embedding model needs onnxruntime and tokenizers: {error}") from error
     failures = _onnxruntime_failures()
     onnxruntime.disable_telemetry_events()
     try:
@@ -144,7 +144,7 @@ def _load(folder: Path) -> _Model:
 
 
 def _damaged(path: Path) -> EmbedderError:
-    return EmbedderError(f"The embedding model's file {path} is damaged: reinstall twofold.")
+    return EmbedderError(f"the embedding model's file {path} is damaged: reinstall twofold")
 
 
 def _options() -> Any:
@@ -208,7 +208,7 @@ def _refuse_surrogates(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise EmbedderError(
-            f"The text has half a character (a lone surrogate) at position {error.start}: remove it."
+            f"the text has half a character (a lone surrogate) at position {error.start}: remove it"
         ) from error
 
 

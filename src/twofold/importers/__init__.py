@@ -39,7 +39,7 @@ def read(path: Path, losses: Losses, *, kind: str | None = None) -> Iterator[Mes
     Raises ImportFailed, also after the first messages, where the file cannot be read on.
     """
     if kind is not None and kind not in _READERS:
-        raise InvalidInput(f"'{kind}' is no kind of history: use one of {', '.join(KINDS)}.")
+        raise InvalidInput(f"'{kind}' is no kind of history: use one of {', '.join(KINDS)}")
     return _read(path, losses, kind)
 
 
@@ -51,7 +51,7 @@ def _read(path: Path, losses: Losses, kind: str | None) -> Iterator[Message]:
             losses.note("empty list of conversations")
         elif name is None:
             known = ", ".join(KINDS)
-            raise ImportFailed(f"{document.label} is no known history ({known}): name its kind with --as KIND.")
+            raise ImportFailed(f"{document.label} is no known history ({known}): name its kind with --as KIND")
         else:
             for message in _READERS[name](found.values, document.stem, losses):
                 yield from _storable(message, losses)

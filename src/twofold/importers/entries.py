@@ -43,16 +43,16 @@ def _first_line(stream: Stream, label: str) -> tuple[int, bytes]:
     number = 1
     piece = stream.line(_LOOK)
     if piece.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ImportFailed(f"{label} is UTF-16: save it as UTF-8.")
+        raise ImportFailed(f"{label} is UTF-16: save it as UTF-8")
     piece = piece.removeprefix(_BOM)
     while piece and not piece.strip(_SPACE):
         number += piece.endswith(b"\n")
         piece = stream.line(_LOOK)
     if not piece:
-        raise ImportFailed(f"{label} is empty: name a file that holds a history.")
+        raise ImportFailed(f"{label} is empty: name a file that holds a history")
     if piece.lstrip(_SPACE)[:1] not in (b"[", b"{"):
         raise ImportFailed(
-            f"{label}, line {number}: not JSON, which begins with [ or {{: name the export's JSON or zip."
+            f"{label}, line {number}: not JSON, which begins with [ or {{: name the export's JSON or zip"
         )
     return number, piece if piece.endswith(b"\n") else piece + stream.line()
 
@@ -79,12 +79,12 @@ def _parsed(data: bytes, label: str, number: int) -> object:
         value: object = json.loads(data)
     except json.JSONDecodeError as error:
         where = f"{label}, line {number + error.lineno - 1}, column {error.colno}"
-        raise ImportFailed(f"{where}: not JSON ({error.msg}): correct it there or download the file again.") from error
+        raise ImportFailed(f"{where}: not JSON ({error.msg}): correct it there or download the file again") from error
     except UnicodeDecodeError as error:
         line = number + data.count(b"\n", 0, error.start)
-        raise ImportFailed(f"{label}, line {line}: not UTF-8 ({error.reason}): save the file as UTF-8.") from error
+        raise ImportFailed(f"{label}, line {line}: not UTF-8 ({error.reason}): save the file as UTF-8") from error
     except ValueError as error:
-        raise ImportFailed(f"{label}, from line {number}: a number is too long ({error}): shorten it.") from error
+        raise ImportFailed(f"{label}, from line {number}: a number is too long ({error}): shorten it") from error
     except RecursionError as error:
-        raise ImportFailed(f"{label}, from line {number}: nested too deeply to be a history: flatten it.") from error
+        raise ImportFailed(f"{label}, from line {number}: nested too deeply to be a history: flatten it") from error
     return value

@@ -81,7 +81,7 @@ def documents(path: Path, losses: Losses) -> Iterator[Document]:
         elif head.startswith(_GZIP):
             with gzip.GzipFile(fileobj=raw) as unzipped:
                 if _head(unzipped, label).startswith((_GZIP, *_ZIP)):
-                    raise ImportFailed(f"{label} holds another archive inside the gzip: unpack it once first.")
+                    raise ImportFailed(f"{label} holds another archive inside the gzip: unpack it once first")
                 yield Document(label, _stem(path), Stream(unzipped, label))
         elif os.fstat(raw.fileno()).st_size > MAX_BYTES:
             raise _too_large(label)
@@ -98,7 +98,7 @@ def _members(raw: BufferedReader, label: str, stem: str, losses: Losses) -> Iter
         files = [info for info in archive.infolist() if not info.filename.endswith("/")]
         chosen = sorted((info for info in files if _MEMBER.search(info.filename)), key=_order)
         if not chosen:
-            raise ImportFailed(f"{label} is a zip without conversations.json: unpack it and name the file to read.")
+            raise ImportFailed(f"{label} is a zip without conversations.json: unpack it and name the file to read")
         if sum(info.file_size for info in chosen) > MAX_BYTES:
             raise _too_large(label)
         losses.note("other file in the zip (not read)", len(files) - len(chosen))
@@ -111,7 +111,7 @@ def _members(raw: BufferedReader, label: str, stem: str, losses: Losses) -> Iter
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str) -> IO[bytes]:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ImportFailed(f"{label} is compressed in a way that is not read here: unpack the zip and name the file.")
+        raise ImportFailed(f"{label} is compressed in a way that is not read here: unpack the zip and name the file")
     try:
         return archive.open(info)
     except _BROKEN as error:
@@ -130,14 +130,14 @@ def _order(info: zipfile.ZipInfo) -> tuple[int, str]:
 def _opened(path: Path, label: str) -> BufferedReader:
     try:
         if path.is_dir():
-            raise ImportFailed(f"{label} is a directory: name a file, for example the export's zip.")
+            raise ImportFailed(f"{label} is a directory: name a file, for example the export's zip")
         return path.open("rb")
     except FileNotFoundError as error:
-        raise ImportFailed(f"{label} does not exist: check the path.") from error
+        raise ImportFailed(f"{label} does not exist: check the path") from error
     except PermissionError as error:
-        raise ImportFailed(f"{label} may not be read by this user: change its permissions or copy it.") from error
+        raise ImportFailed(f"{label} may not be read by this user: change its permissions or copy it") from error
     except (OSError, ValueError) as error:
-        raise ImportFailed(f"{label} cannot be opened ({error}): check the path.") from error
+        raise ImportFailed(f"{label} cannot be opened ({error}): check the path") from error
 
 
 def _head(raw: BufferedReader | gzip.GzipFile, label: str) -> bytes:
@@ -158,8 +158,8 @@ def _utf8(name: str) -> str:
 
 
 def _damaged(label: str, error: Exception) -> ImportFailed:
-    return ImportFailed(f"{label} is damaged or encrypted ({error}): download or copy it again, or unpack it first.")
+    return ImportFailed(f"{label} is damaged or encrypted ({error}): download or copy it again, or unpack it first")
 
 
 def _too_large(label: str) -> ImportFailed:
-    return ImportFailed(f"{label} is larger than {MAX_BYTES:,} bytes when unpacked: split it and import the parts.")
+    return ImportFailed(f"{label} is larger than {MAX_BYTES:,} bytes when unpacked: split it and import the parts")

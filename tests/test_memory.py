@@ -98,7 +98,6 @@ def test_a_keyword_weight_of_zero_never_touches_the_keyword_index(
     memory.add("alpha beta")
     calls: list[str] = []
     monkeypatch.setattr(Fts5Index, "search", lambda *_: calls.append("search"))
-    monkeypatch.setattr(Fts5Index, "score", lambda *_: calls.append("score"))
     memory.settings({"keywordWeight": 0.0})
     assert contents(memory.recall("alpha")) == ["alpha beta"]
     assert calls == []

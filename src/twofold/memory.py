@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
 from types import TracebackType
 from typing import Literal
 
@@ -17,7 +16,7 @@ from twofold import retrieve
 from twofold import settings as known_settings
 from twofold.embed import Embedder
 from twofold.embed.minilm import MiniLM
-from twofold.errors import EmbedderError, InvalidInput, NotFound
+from twofold.errors import InvalidInput, NotFound
 from twofold.keyword import KeywordIndex
 from twofold.keyword.fts5 import Fts5Index
 from twofold.settings import Value
@@ -91,6 +90,7 @@ class Memory:
 
     def close(self) -> None:
         """Close the file."""
+        self._retriever.close()
         self._store.close()
 
     def add(
@@ -193,19 +193,15 @@ class Memory:
             limit = _limit(int(settings["semanticLimit"]) if limit is None else limit)
             scope = self._scope(session, project, sessions)
             plan = retrieve.plan(query, settings, retrieve.keyword_prior(self._keyword.context_share()))
-        vector, failed, milliseconds = self._query_vector(query, plan)
         window = max(int(settings["window"]), limit)
         with self._store.read() as db:
-            found = self._retriever.recall(
-                query, plan, scope, vector=vector, exclude=exclude, window=window, limit=limit
-            )
+            found = self._retriever.recall(query, plan, scope, exclude=exclude, window=window, limit=limit)
             episodes = rows.episodes(db, [hit.id for hit in found.fused])
-        found.milliseconds = milliseconds | found.milliseconds
         hits = tuple(
             Hit(episodes[fused.id], fused.score, fused.contributions) for fused in found.fused if fused.id in episodes
         )
         why = retrieve.explain(query, plan, found, window) if explain else None
-        return Recall(query, hits, failed | found.failed, why)
+        return Recall(query, hits, found.failed, why)
 
     def sessions(self, project: str | None = None) -> list[Session]:
         """The sessions of a project, or all; the one that spoke last first."""
@@ -293,18 +289,6 @@ class Memory:
             if found is None:
                 raise NotFound(_no_session(db, session, project))
             return Scope("sessions", (found,))
-
-    def _query_vector(
-        self, query: str, plan: retrieve.Plan
-    ) -> tuple[retrieve.Vector | None, dict[str, str], dict[str, float]]:
-        if plan.weights["semantic"] == 0.0:
-            return None, {}, {}
-        start = perf_counter()
-        try:
-            vector = self._retriever.embed(query)
-        except EmbedderError as error:
-            return None, {"semantic": str(error)}, {}
-        return vector, {}, {"embed": round((perf_counter() - start) * 1000.0, 3)}
 
 
 def _now() -> datetime:

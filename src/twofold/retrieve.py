@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from twofold.query import Query, characterize, select_k, select_weights
 from twofold.settings import Value
 from twofold.text import query_terms
 from twofold.types import Explanation, Scope
-from twofold.vectors import VectorHits, VectorIndex
+from twofold.vectors import VectorHits, VectorIndex, VectorSearch
 
 # The keyword side's share under automatic weights, measured in docs/quality.md. Where an episode is indexed with
 # its neighbours (conversations) the keyword side knows what the vector of one turn does not.
@@ -28,7 +30,10 @@ CONVERSATION_SHARE = 0.5  # of neighbours' words in the index, from which a stor
 
 KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
 
+THREADS = 8  # semantic searches that run at once
+
 Vector = NDArray[np.float32]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,14 @@ class Found:
             yield
         finally:
             self.milliseconds[stage] = round((time.perf_counter() - start) * 1000.0, 3)
+
+    def attempt(self, retriever: str, work: Callable[[], Result]) -> Result | None:
+        """What a part of a retriever gives; None, and a note why, where it fails in a way that others can make up."""
+        try:
+            return work()
+        except (EmbedderError, ModelMismatch) as error:
+            self.failed[retriever] = str(error)
+            return None
 
 
 def keyword_prior(context_share: float) -> float:
@@ -94,6 +107,11 @@ class Retriever:
         self._keyword = keyword
         self._vectors = vectors
         self._embedder = embedder
+        self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="twofold-semantic")
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._beside.shutdown()
 
     def embed(self, text: str) -> Vector:
         """The query's vector. Raises EmbedderError, also for a vector that is no direction."""
@@ -110,46 +128,57 @@ class Retriever:
         plan: Plan,
         scope: Scope,
         *,
-        vector: Vector | None,
+        vector: Vector | None = None,
         exclude: Collection[int] = (),
         window: int,
         limit: int,
     ) -> Found:
-        """The fused ranking of one query. `vector` is the query's, None where semantic recall sits out."""
+        """The fused ranking of one query; its vector is made unless it is given.
+
+        Semantic search runs in a thread beside keyword search: the one computes, the other reads the file.
+        """
         found = Found()
+        semantic = None
+        if plan.weights["semantic"] > 0.0 and self._vectors is not None:
+            vectors = self._vectors
+            search = found.attempt("semantic", lambda: vectors.prepare(scope, exclude, window))
+            semantic = search and self._beside.submit(self._by_meaning, found, text, vector, search)
+        elif plan.weights["semantic"] > 0.0:
+            found.attempt("semantic", lambda: self.embed(text))
         terms = query_terms(text) if plan.weights["keyword"] > 0.0 else []
         with found.timed("keyword"):
             if terms:
                 found.keyword = self._keyword.search(terms, scope, exclude, window)
-        with found.timed("semantic"):
-            if vector is not None and self._vectors is not None:
-                try:
-                    found.semantic = self._vectors.search(vector, scope, exclude, window)
-                except ModelMismatch as error:
-                    found.failed["semantic"] = str(error)
-                    vector = None
+        if semantic:
+            vector = found.attempt("semantic", semantic.result)
         rankings = {"keyword": found.keyword.ranking, "semantic": found.semantic.ranking}
         if plan.method == "convex":
             with found.timed("complete"):
-                rankings = self._completed(rankings, terms, vector)
+                rankings = self._completed(found, vector)
         with found.timed("fuse"):
             found.fused = _fuse(plan, rankings, found.semantic.floor, limit)
         return found
 
-    def _completed(
-        self, rankings: dict[str, list[tuple[int, float]]], terms: list[str], vector: Vector | None
-    ) -> dict[str, list[tuple[int, float]]]:
+    def _by_meaning(self, found: Found, text: str, vector: Vector | None, search: VectorSearch) -> Vector:
+        """Note what is near the query; its vector."""
+        with found.timed("embed"):
+            vector = self.embed(text) if vector is None else vector
+        with found.timed("semantic"):
+            found.semantic = search(vector)
+        return vector
+
+    def _completed(self, found: Found, vector: Vector | None) -> dict[str, list[tuple[int, float]]]:
         """Every candidate of either retriever scored by both.
 
         An episode without a vector has no cosine, one that holds no term has no place among the keyword hits:
         its score would be the floor, its rank would say something that is not so.
         """
-        keyword, semantic = dict(rankings["keyword"]), dict(rankings["semantic"])
+        keyword, semantic = dict(found.keyword.ranking), dict(found.semantic.ranking)
         only_semantic = [id_ for id_ in semantic if id_ not in keyword]
-        if terms and only_semantic:
-            scores = zip(only_semantic, self._keyword.score(terms, only_semantic), strict=True)
-            keyword.update((id_, score) for id_, score in scores if score > KEYWORD_FLOOR)
         only_keyword = [id_ for id_ in keyword if id_ not in semantic]
+        if only_semantic:
+            scores = zip(only_semantic, found.keyword.score(only_semantic), strict=True)
+            keyword.update((id_, score) for id_, score in scores if score > KEYWORD_FLOOR)
         if vector is not None and self._vectors is not None and only_keyword:
             semantic.update(self._vectors.score(vector, only_keyword))
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from twofold import Memory, Message, Scope
 from twofold.embed import ModelInfo
 from twofold.errors import ModelMismatch
 from twofold.store import Store
-from twofold.vectors import VectorIndex
+from twofold.vectors import VectorHits, VectorIndex
 from twofold.vectors.exact import ExactIndex
 
 MODEL = ModelInfo("test", 8, "1")
@@ -76,37 +76,41 @@ def same(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> b
 QUERY = units(1, seed=9)[0]
 
 
+def search(index: VectorIndex, scope: Scope, exclude: Collection[int], limit: int) -> VectorHits:
+    return index.prepare(scope, exclude, limit)(QUERY)
+
+
 @pytest.mark.parametrize("limit", [1, 5, 40, 100])
 def test_the_nearest_are_found_exactly(index: VectorIndex, limit: int) -> None:
-    assert same(index.search(QUERY, ALL, (), limit).ranking, brute(QUERY, list(range(1, 41)))[:limit])
+    assert same(search(index, ALL, (), limit).ranking, brute(QUERY, list(range(1, 41)))[:limit])
 
 
 def test_a_limit_of_zero_finds_none(index: VectorIndex) -> None:
-    assert index.search(QUERY, ALL, (), 0).ranking == []
+    assert search(index, ALL, (), 0).ranking == []
 
 
 def test_a_scope_is_applied_before_ranking(index: VectorIndex) -> None:
     in_session = [id_ for id_ in range(1, 41) if (id_ - 1) % 4 == 2]
     in_project = [id_ for id_ in range(1, 41) if (id_ - 1) % 4 < 2]
-    assert same(index.search(QUERY, Scope("sessions", (3,)), (), 3).ranking, brute(QUERY, in_session)[:3])
-    assert same(index.search(QUERY, Scope("project", (1,)), (), 30).ranking, brute(QUERY, in_project))
-    assert index.search(QUERY, Scope("sessions"), (), 5).ranking == []
+    assert same(search(index, Scope("sessions", (3,)), (), 3).ranking, brute(QUERY, in_session)[:3])
+    assert same(search(index, Scope("project", (1,)), (), 30).ranking, brute(QUERY, in_project))
+    assert search(index, Scope("sessions"), (), 5).ranking == []
 
 
 def test_excluded_episodes_leave_their_places_to_others(index: VectorIndex) -> None:
     best = [id_ for id_, _ in brute(QUERY, list(range(1, 41)))]
-    found = index.search(QUERY, ALL, best[:30], 5).ranking
+    found = search(index, ALL, best[:30], 5).ranking
     assert [id_ for id_, _ in found] == best[30:35]
 
 
 def test_the_floor_is_the_mean_similarity_of_what_may_be_seen(index: VectorIndex) -> None:
     left = [id_ for id_ in range(1, 41) if (id_ - 1) % 4 == 2 and id_ != 3]
     expected = np.mean([score for _, score in brute(QUERY, left)])
-    assert index.search(QUERY, Scope("sessions", (3,)), [3], 2).floor == pytest.approx(expected, abs=1e-5)
+    assert search(index, Scope("sessions", (3,)), [3], 2).floor == pytest.approx(expected, abs=1e-5)
 
 
 def test_given_episodes_are_scored_as_the_search_scores_them(index: VectorIndex) -> None:
-    ranking = dict(index.search(QUERY, ALL, (), 40).ranking)
+    ranking = dict(search(index, ALL, (), 40).ranking)
     assert index.score(QUERY, list(ranking)) == ranking
     assert index.score(QUERY, [1, 999]).keys() == {1}
     assert index.score(QUERY, []) == {}
@@ -117,7 +121,7 @@ def test_equal_scores_are_ordered_by_id(make: Callable[..., VectorIndex]) -> Non
     row = units(1)
     index.put((id_, row) for id_ in (7, 3, 30, 12))
     for limit in (1, 2, 3, 4):
-        assert [id_ for id_, _ in index.search(QUERY, ALL, (), limit).ranking] == [3, 7, 12, 30][:limit]
+        assert [id_ for id_, _ in search(index, ALL, (), limit).ranking] == [3, 7, 12, 30][:limit]
 
 
 def test_an_episode_is_as_near_as_its_best_piece(make: Callable[..., VectorIndex]) -> None:
@@ -126,39 +130,39 @@ def test_an_episode_is_as_near_as_its_best_piece(make: Callable[..., VectorIndex
     index.put([(1, rows[:3]), (2, rows[3:4]), (3, rows[4:])])
     scores = rows.astype(np.float64) @ QUERY.astype(np.float64)
     expected = {1: max(scores[:3]), 2: scores[3], 3: max(scores[4:])}
-    found = dict(index.search(QUERY, ALL, (), 10).ranking)
+    found = dict(search(index, ALL, (), 10).ranking)
     assert found == pytest.approx(expected, abs=1e-6)
     assert index.score(QUERY, [1, 2, 3]) == found
 
 
 def test_new_vectors_replace_the_old_ones_of_an_episode(index: VectorIndex) -> None:
-    index.search(QUERY, ALL, (), 1)
+    search(index, ALL, (), 1)
     index.put([(5, QUERY[None, :])])
-    (first, *_) = index.search(QUERY, ALL, (), 40).ranking
+    (first, *_) = search(index, ALL, (), 40).ranking
     assert first == (5, pytest.approx(1.0, abs=1e-3))
-    assert len(index.search(QUERY, ALL, (), 100).ranking) == 40
+    assert len(search(index, ALL, (), 100).ranking) == 40
 
 
 def test_a_second_door_sees_what_the_first_adds_and_removes(
     index: VectorIndex, make: Callable[..., VectorIndex], memory: Memory
 ) -> None:
     second = make()
-    assert len(second.search(QUERY, ALL, (), 100).ranking) == 40
+    assert len(search(second, ALL, (), 100).ranking) == 40
     index.put([(5, QUERY[None, :])])
-    assert second.search(QUERY, ALL, (), 1).ranking[0][0] == 5
+    assert search(second, ALL, (), 1).ranking[0][0] == 5
     memory.forget(episode=5)
-    assert len(second.search(QUERY, ALL, (), 100).ranking) == 39
-    assert len(index.search(QUERY, ALL, (), 100).ranking) == 39
-    assert 5 not in dict(index.search(QUERY, ALL, (), 100).ranking)
+    assert len(search(second, ALL, (), 100).ranking) == 39
+    assert len(search(index, ALL, (), 100).ranking) == 39
+    assert 5 not in dict(search(index, ALL, (), 100).ranking)
 
 
 def test_what_a_failed_transaction_put_is_never_seen(index: VectorIndex, tmp_path: Path) -> None:
     store = index._store  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError), store.write():
         index.put([(5, QUERY[None, :])])
-        assert index.search(QUERY, ALL, (), 1).ranking[0][0] == 5
+        assert search(index, ALL, (), 1).ranking[0][0] == 5
         raise RuntimeError
-    assert same(index.search(QUERY, ALL, (), 100).ranking, brute(QUERY, list(range(1, 41))))
+    assert same(search(index, ALL, (), 100).ranking, brute(QUERY, list(range(1, 41))))
 
 
 def test_missing_vectors_are_listed_in_order(make: Callable[..., VectorIndex]) -> None:
@@ -174,11 +178,11 @@ def test_another_model_is_refused_until_it_is_switched_to(index: VectorIndex, ma
     other = make(ModelInfo("other", 8, "1"))
     assert not other.is_current()
     with pytest.raises(ModelMismatch, match=r"made by test \(8 dimensions\), not by other \(8\)"):
-        other.search(QUERY, ALL, (), 5)
+        search(other, ALL, (), 5)
     assert other.counts() == (0, 40)
     other.put((n + 1, row[None, :]) for n, row in enumerate(units(40, seed=5)))
     other.switch()
     assert other.is_current()
-    assert len(other.search(QUERY, ALL, (), 100).ranking) == 40
+    assert len(search(other, ALL, (), 100).ranking) == 40
     with pytest.raises(ModelMismatch, match="made by other"):
-        index.search(QUERY, ALL, (), 5)
+        search(index, ALL, (), 5)

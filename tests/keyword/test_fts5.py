@@ -54,9 +54,9 @@ QUERIES = [["w0"], ["w3", "w50", "w200"], ["w399", "w1", "nowhere"], [f"w{n}" fo
 def test_given_rows_get_the_score_that_the_search_gives_them(filled: Memory, terms: list[str]) -> None:
     index = index_of(filled)
     hits = index.search(terms, ALL, (), 1000).ranking
-    assert index.score(terms, [id_ for id_, _ in hits]) == [score for _, score in hits]
+    assert index.search(terms, ALL, (), 0).score([id_ for id_, _ in hits]) == [score for _, score in hits]
     others = sorted(set(range(1, 601)) - {id_ for id_, _ in hits})
-    assert set(index.score(terms, others)) <= {0.0}
+    assert set(index.search(terms, ALL, (), 0).score(others)) <= {0.0}
 
 
 @pytest.mark.parametrize("terms", QUERIES)
@@ -73,7 +73,7 @@ def test_candidates_are_those_of_bm25_with_its_scores(filled: Memory, terms: lis
 def test_the_hits_are_those_of_scoring_every_row(filled: Memory, terms: list[str]) -> None:
     index = index_of(filled)
     ids = range(1, 601)
-    every = sorted(zip(ids, index.score(terms, ids), strict=True), key=lambda hit: (-hit[1], hit[0]))
+    every = sorted(zip(ids, index.search(terms, ALL, (), 0).score(ids), strict=True), key=lambda hit: (-hit[1], hit[0]))
     assert index.search(terms, ALL, (), 30).ranking == [hit for hit in every if hit[1] > 0][:30]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,11 +11,16 @@ from twofold.types import Scope
 
 @dataclass(frozen=True, slots=True)
 class KeywordHits:
-    """A ranking of (id, score), higher is better, and which of the query's terms were looked up or not."""
+    """A ranking of (id, score), higher is better, and which of the query's terms were looked up or not.
+
+    `score` gives any episodes the score that the search gave or would give them, 0 where there is no term in
+    sight; it is called in the transaction of the search.
+    """
 
     ranking: list[tuple[int, float]]
     used: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    score: Callable[[Sequence[int]], list[float]] = lambda ids: [0.0] * len(ids)
 
 
 class KeywordIndex(Protocol):
@@ -31,10 +36,6 @@ class KeywordIndex(Protocol):
 
     def search(self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int) -> KeywordHits:
         """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
-        ...
-
-    def score(self, terms: Sequence[str], ids: Sequence[int]) -> list[float]:
-        """For each given episode the score that `search` would give it; 0 where it holds no term."""
         ...
 
     def context_share(self) -> float:

@@ -51,6 +51,8 @@ def look_up(db: apsw.Connection, terms: Sequence[str], counted: Statistics) -> l
 
 def documents_of(db: apsw.Connection, ids: Collection[int]) -> dict[int, Document]:
     """The entries of the given episodes that have one, in the order of the ids."""
+    if not ids:
+        return {}
     found: Any = db.execute(
         "SELECT id, own, hashes, near FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(sorted(ids)),),

@@ -74,32 +74,24 @@ class Fts5Index:
         """The best `limit` episodes in scope, without the excluded, that hold a term or stand beside one that does."""
         with self._store.read() as db:
             counted = statistics(db)
-            known = look_up(db, terms, counted)
-            used = known[:MOST_TERMS]
-            shown = tuple(term.text for term in used)
-            left_out = tuple(term for term in terms if term not in set(shown))
-            if not used or limit <= 0 or (scope.kind == "sessions" and not scope.ids):
-                return KeywordHits([], shown, left_out)
+            used = look_up(db, terms, counted)[:MOST_TERMS]
+
+            def score(ids: Sequence[int]) -> list[float]:
+                documents = documents_of(db, ids)
+                found = [documents.get(id_, Document(0, b"", ())) for id_ in ids]
+                return bm25(found, used, counted.mean_length, CONTEXT_WEIGHT)
+
+            blind = not used or limit <= 0 or (scope.kind == "sessions" and not scope.ids)
             # Excluded episodes may be the neighbours by whose words others are found: they count as candidates.
             wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
-            candidates = Candidates(db, counted, scope).best(used, wanted)
-            documents = documents_of(db, candidates)
+            documents = {} if blind else documents_of(db, Candidates(db, counted, scope).best(used, wanted))
             beside = {near for document in documents.values() for near in document.near} - documents.keys()
             documents |= documents_of(db, beside - set(exclude))
-            scores = bm25(list(documents.values()), used, counted.mean_length, CONTEXT_WEIGHT)
-        hits = [
-            (id_, score) for id_, score in zip(documents, scores, strict=True) if id_ not in exclude and score > 0.0
-        ]
-        return KeywordHits(sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit], shown, left_out)
-
-    def score(self, terms: Sequence[str], ids: Sequence[int]) -> list[float]:
-        """For each given episode the score that `search` would give it; 0 where there is no term in sight."""
-        with self._store.read() as db:
-            counted = statistics(db)
-            used = look_up(db, terms, counted)[:MOST_TERMS]
-            documents = documents_of(db, ids)
-        found = [documents.get(id_, Document(0, b"", ())) for id_ in ids]
-        return bm25(found, used, counted.mean_length, CONTEXT_WEIGHT)
+        scores = bm25(list(documents.values()), used, counted.mean_length, CONTEXT_WEIGHT)
+        hits = [(id_, s) for id_, s in zip(documents, scores, strict=True) if s > 0.0 and id_ not in exclude]
+        ranking = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit] if limit > 0 else []
+        shown = tuple(term.text for term in used)
+        return KeywordHits(ranking, shown, tuple(term for term in terms if term not in set(shown)), score)
 
     def context_share(self) -> float:
         """How much of an average entry its neighbours' words are: 0 for single texts, 0.8 for long conversations."""

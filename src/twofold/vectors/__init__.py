@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ class VectorHits:
     floor: float = 0.0
 
 
+VectorSearch: TypeAlias = Callable[[NDArray[np.float32]], VectorHits]
+
+
 class VectorIndex(Protocol):
     """An index over the vectors of one model. Every call runs in the transaction its caller has open, if any."""
 
@@ -27,10 +30,11 @@ class VectorIndex(Protocol):
         """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
         ...
 
-    def search(self, vector: NDArray[np.float32], scope: Scope, exclude: Collection[int], limit: int) -> VectorHits:
-        """The best `limit` episodes in scope, without the excluded; an episode is as near as its best piece.
+    def prepare(self, scope: Scope, exclude: Collection[int], limit: int) -> VectorSearch:
+        """A search for the best `limit` episodes in scope, without the excluded, in the state that the caller sees.
 
-        Raises ModelMismatch where the store's current vectors are another model's.
+        It takes a query's vector and uses no transaction, so that it may run in another thread. An episode is
+        as near as its best piece. Raises ModelMismatch where the store's current vectors are another model's.
         """
         ...
 

@@ -22,7 +22,7 @@ from twofold.embed import ModelInfo
 from twofold.errors import ModelMismatch
 from twofold.store import Store, rows
 from twofold.types import Scope
-from twofold.vectors import VectorHits
+from twofold.vectors import VectorHits, VectorSearch
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -44,9 +44,33 @@ class _Snapshot:
     last: int  # the highest vector id that was read
     removed: int  # how many vectors the file had lost by then
 
-    def of_sessions(self, sessions: Sequence[int]) -> Ints:
-        """The places of the pieces that belong to these sessions."""
-        return np.flatnonzero(np.isin(self.session_of, np.asarray(sessions, dtype=np.int64)))
+    def search(
+        self, vector: Floats, sessions: Sequence[int] | None, exclude: Collection[int], limit: int
+    ) -> VectorHits:
+        """The best `limit` episodes of these sessions (None: of all), without the excluded."""
+        places = self._places(sessions, exclude)
+        # einsum reads memory as fast as one BLAS thread does, and leaves the other cores to keyword search.
+        scores = np.einsum("ij,j->i", self.matrix if places is None else self.matrix[places], vector)
+        episodes = self.episode_of if places is None else self.episode_of[places]
+        if not len(scores) or limit <= 0:
+            return VectorHits([])
+        best, at = _best_pieces(scores, episodes)
+        floor = round(float(best.mean(dtype=np.float64)), FLOOR_DIGITS)
+        chosen = at[_top(best, min(limit + SLACK, len(best)))]
+        exact = _cosines(self.matrix[chosen if places is None else places[chosen]], vector)
+        ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
+        return VectorHits(ranking[:limit], floor)
+
+    def _places(self, sessions: Sequence[int] | None, exclude: Collection[int]) -> Ints | None:
+        """The rows that may be seen, None for all of them."""
+        if sessions is None and not exclude:
+            return None
+        seen = np.ones(len(self.episode_of), dtype=bool)
+        if sessions is not None:
+            seen = np.isin(self.session_of, np.asarray(sessions, dtype=np.int64))
+        if exclude:
+            seen &= ~np.isin(self.episode_of, np.asarray(sorted(exclude), dtype=np.int64))
+        return np.flatnonzero(seen)
 
 
 class ExactIndex:
@@ -69,31 +93,13 @@ class ExactIndex:
                     [(model, episode, row.astype(np.float16).tobytes()) for row in vectors],
                 )
 
-    def search(self, vector: Floats, scope: Scope, exclude: Collection[int], limit: int) -> VectorHits:
-        """The best `limit` episodes in scope, without the excluded; an episode is as near as its best piece."""
+    def prepare(self, scope: Scope, exclude: Collection[int], limit: int) -> VectorSearch:
+        """A search for the best `limit` episodes in scope, without the excluded, in the state that the caller sees."""
         with self._store.read() as db:
             self._check_model(db)
             sessions = rows.sessions_in_scope(db, scope)
             snapshot = self._current(db)
-        if sessions is None:
-            scores, episodes = snapshot.matrix @ vector, snapshot.episode_of
-            places = None
-        else:
-            places = snapshot.of_sessions(sessions)
-            scores, episodes = snapshot.matrix[places] @ vector, snapshot.episode_of[places]
-        if exclude:
-            kept = np.flatnonzero(~np.isin(episodes, np.asarray(sorted(exclude), dtype=np.int64)))
-            scores, episodes, places = scores[kept], episodes[kept], kept if places is None else places[kept]
-        if not len(scores) or limit <= 0:
-            return VectorHits([])
-        best, where = _best_pieces(scores, episodes)
-        floor = round(float(best.mean(dtype=np.float64)), FLOOR_DIGITS)
-        top = _top(best, min(limit + SLACK, len(best)))
-        chosen = where[top]
-        rows_ = chosen if places is None else places[chosen]
-        exact = _cosines(snapshot.matrix[rows_], vector)
-        ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
-        return VectorHits(ranking[:limit], floor)
+        return lambda vector: snapshot.search(vector, sessions, exclude, limit)
 
     def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each given episode that has a vector."""

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks import chaos
 from tests.conftest import Opener
+from twofold import Memory
+from twofold.embed.hashing import HashEmbedder
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -18,6 +20,13 @@ def test_every_confirmed_add_is_there_after_a_kill(tmp_path: Path, seed: int) ->
     for _ in range(2):
         confirmed = chaos.killed(chaos.ADD, file, chance.uniform(0.0, 0.4))
         chaos.verify(file, confirmed)
+
+
+def test_every_part_of_the_file_agrees_after_a_kill_during_edits_and_forgets(tmp_path: Path) -> None:
+    file = tmp_path / "memories.db"
+    chaos.killed(chaos.CHANGE, file, 0.3)
+    with Memory.open(file, embedder=HashEmbedder()) as memory:
+        chaos.agree(memory)
 
 
 def test_an_import_that_was_killed_goes_on_without_doubling(tmp_path: Path, open_memory: Opener) -> None:

@@ -150,6 +150,17 @@ def test_a_session_of_another_project_is_not_seen_by_its_id(memory: Memory) -> N
     assert len(memory.recall("apple", project="p", sessions=[foreign.session_id])) == 0
 
 
+def test_a_session_can_be_looked_for_by_its_id_within_its_project(memory: Memory) -> None:
+    episode = memory.add("apple", session="s", project="p")
+    assert memory.show(str(episode.session_id)) == memory.show("s", project="p") == [episode]
+    assert memory.show(str(episode.session_id), project="p") == [episode]
+    memory.add("pear", session="t", project="q")
+    with pytest.raises(NotFound):
+        memory.show(str(episode.session_id), project="q")
+    named = memory.add("plum", session=str(episode.session_id))
+    assert memory.show(str(episode.session_id)) == [named]  # a name comes before an id
+
+
 def test_many_sessions_in_scope_are_searched_like_few(memory: Memory) -> None:
     ids = [memory.add(f"apple number {n}", session=f"s{n}").session_id for n in range(150)]
     memory.settings(WORDS_ONLY)
@@ -241,6 +252,17 @@ def test_other_bad_input_names_the_value_and_the_way_out(memory: Memory) -> None
             memory.recall("x", limit=limit)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="nothing to forget was named"):
         memory.forget()
+    for ids in ([10**30], ["1"], [1.5], [True]):
+        with pytest.raises(InvalidInput, match="give ids, which are whole numbers"):
+            memory.recall("x", exclude=ids)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="give ids, which are whole numbers"):
+            memory.recall("x", sessions=ids)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="lone surrogate"):
+        memory.recall("x", project="\ud800")
+    with pytest.raises(InvalidInput, match="has no zone"):
+        memory.add("x", time="2026-01-01")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="message 1: 'x' is no message"):
+        memory.import_(["x"])  # type: ignore[list-item]
     assert memory.status().episodes == 0
 
 
@@ -297,7 +319,7 @@ def test_a_second_import_adds_only_what_is_new(memory: Memory) -> None:
 
 def test_an_import_with_a_bad_message_names_its_place_and_keeps_the_batches_before(memory: Memory) -> None:
     messages = [Message(f"message {n}", source=str(n)) for n in range(600)]
-    with pytest.raises(InvalidInput, match=r"message 601 \(session 'default'\): the text is empty"):
+    with pytest.raises(InvalidInput, match="message 601: the text is empty"):
         memory.import_([*messages, Message("")])
     assert memory.status().episodes == 512  # whole batches
 
@@ -409,6 +431,29 @@ def test_vectors_that_are_no_vectors_are_not_stored_and_nothing_becomes_nan(open
 
 
 @pytest.mark.parametrize("other", [HashEmbedder(32), HashEmbedder(64, "another")])
+class OtherSizeEmbedder(HashEmbedder):
+    """Answers with vectors of half the size that it promises, as a server may after a change of model."""
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        return super().embed_query(text)[:32]
+
+    def embed_documents(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [pieces[:, :32] for pieces in super().embed_documents(texts)]
+
+
+def test_vectors_of_another_size_than_promised_are_never_written(open_memory: Opener) -> None:
+    open_memory().add("apple pie")
+    memory = open_memory(OtherSizeEmbedder())
+    memory.add("pear tart", session="other")
+    found = memory.recall("apple")
+    assert contents(found) == ["apple pie"]
+    assert "no usable vector" in found.degraded["semantic"]
+    assert memory.status().waiting == 1
+    with pytest.raises(EmbedderError, match="not of 64 dimensions; none was stored"):
+        memory.embed_missing()
+    assert len(open_memory().recall("apple", limit=5)) == 1
+
+
 def test_vectors_of_another_model_are_never_compared_but_made_anew(open_memory: Opener, other: HashEmbedder) -> None:
     first = open_memory()
     first.add("apple pie")

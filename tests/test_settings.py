@@ -36,6 +36,7 @@ def test_a_change_acts_at_once_and_survives(open_memory: Opener) -> None:
         ("keywordWeight", -0.1, "keywordWeight is -0.1"),
         ("keywordWeight", math.nan, "keywordWeight is nan"),
         ("keywordWeight", True, "keywordWeight is True"),
+        ("window", 10**400, "window is 1000"),
         ("keywordWeight", "1", "keywordWeight is '1'"),
         ("semanticLimit", 2.5, "semanticLimit is 2.5; give a whole number from 1 to 200"),
         ("weights", "both", "weights is 'both'; give one of auto, fixed"),

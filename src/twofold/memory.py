@@ -43,7 +43,8 @@ MOST_LIMIT = 1000  # hits of one recall
 class Memory:
     """Conversations that were, found again by meaning and by word. Use as a context manager, from any thread.
 
-    Session and project are names; a session's name counts within its project. An empty name means none.
+    Session and project are names; a session's name counts within its project, and where a session is only looked
+    for, its id will do (`"12"`). An empty name means none.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Memory:
 
     def edit(self, episode: int, content: str) -> Episode:
         """Give an episode other words; the old ones and their vector are gone in the same transaction."""
-        incoming.content(content)
+        incoming.content("the text", content)
         self.show(episode=episode)
         self._writer.edit(episode, content)
         return self.show(episode=episode)[0]
@@ -185,9 +186,8 @@ class Memory:
         `limit` defaults to the setting semanticLimit. A retriever that fails is named in `degraded` and the
         other carries on. Raises InvalidInput and NotFound.
         """
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("the query is empty; ask with at least one word")
-        incoming.encoded("the query", query)
+        incoming.content("the query", query)
+        exclude = incoming.ids("exclude", exclude)
         with self._store.read():
             settings = self._settings()
             limit = _limit(int(settings["semanticLimit"]) if limit is None else limit)
@@ -278,14 +278,22 @@ class Memory:
 
     def _scope(self, session: str | None, project: str | None, sessions: Sequence[int] | None = None) -> Scope:
         """The scope that names mean. Raises NotFound for one that is not there."""
+        if session:
+            incoming.name("session", session)
         with self._store.read() as db:
             project_id = _project(db, project) if project else None
             if sessions is not None:
+                sessions = incoming.ids("sessions", sessions)
                 allowed = set(rows.sessions_in_scope(db, Scope("project", (project_id,))) or ()) if project_id else None
                 return Scope("sessions", tuple(s for s in sessions if allowed is None or s in allowed))
             if not session:
                 return Scope("all") if project_id is None else Scope("project", (project_id,))
             found = rows.session_id(db, session, project_id)
+            by_id = (
+                rows.session(db, int(session)) if found is None and session.isdecimal() and len(session) < 19 else None
+            )
+            if by_id is not None and project in (None, "", by_id.project):
+                found = by_id.id
             if found is None:
                 raise NotFound(_no_session(db, session, project))
             return Scope("sessions", (found,))
@@ -305,10 +313,11 @@ def _check_at(place: int, message: Message) -> None:
     try:
         incoming.check(message)
     except InvalidInput as error:
-        raise InvalidInput(f"message {place} (session {message.session!r}): {error}") from None
+        raise InvalidInput(f"message {place}: {error}") from None
 
 
 def _episode(db: apsw.Connection, id_: int) -> Episode:
+    incoming.ids("episode", [id_])
     found = rows.episodes(db, [id_]).get(id_)
     if found is None:
         raise NotFound(f"there is no episode {id_}; recall and show print the ids")
@@ -316,6 +325,7 @@ def _episode(db: apsw.Connection, id_: int) -> Episode:
 
 
 def _project(db: apsw.Connection, name: str) -> int:
+    incoming.name("project", name)
     found = rows.project_id(db, name)
     if found is None:
         raise NotFound(f"there is no project {name!r}; list them with: twofold projects")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timezone
 
 from twofold.errors import InvalidInput
 from twofold.types import ROLES, Message
 
 MOST_BYTES = 2 * 1024 * 1024  # of a message in UTF-8
+MOST_ID = 2**63 - 1  # SQLite's
 MOST_NAME = 512  # characters of a session's, project's or source's name
 
 
 def check(message: Message) -> Message:
     """The message itself. Raises InvalidInput naming what cannot be stored, its limit and the way out."""
-    content(message.content)
+    if not isinstance(message, Message):
+        raise InvalidInput(f"{str(message)[:40]!r} is no message; give twofold.Message objects")
+    content("the text", message.content)
     if message.role not in ROLES:
         raise InvalidInput(f"role is {message.role!r}; give one of {', '.join(ROLES)}")
     name("session", message.session)
     for kind, value in (("project", message.project), ("source", message.source), ("title", message.title)):
         if value is not None:
             name(kind, value)
-    if message.time is not None and message.time.tzinfo is None:
-        raise InvalidInput(f"time {message.time.isoformat()} has no zone; give an aware datetime, e.g. in UTC")
+    if message.time is not None and (not isinstance(message.time, datetime) or message.time.tzinfo is None):
+        raise InvalidInput(f"time {str(message.time)[:40]!r} has no zone; give an aware datetime, e.g. in UTC")
     try:
         json.dumps(dict(message.metadata), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
@@ -31,13 +34,21 @@ def check(message: Message) -> Message:
     return message
 
 
-def content(text: str) -> None:
-    """Check a message's words."""
+def content(kind: str, text: str) -> None:
+    """Check a message's or a query's words."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput("the text is empty; give at least one character that is not blank")
-    size = len(encoded("the text", text))
+        raise InvalidInput(f"{kind} is empty; give at least one character that is not blank")
+    size = len(encoded(kind, text))
     if size > MOST_BYTES:
-        raise InvalidInput(f"the text has {size:,} bytes, the most is {MOST_BYTES:,}; split it into parts")
+        raise InvalidInput(f"{kind} has {size:,} bytes, the most is {MOST_BYTES:,}; split it into parts")
+
+
+def ids(kind: str, values: Collection[int]) -> tuple[int, ...]:
+    """Ids that the file can hold; others are no rows of it."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MOST_ID:
+            raise InvalidInput(f"{kind} holds {str(value)[:40]!r}; give ids, which are whole numbers")
+    return tuple(values)
 
 
 def name(kind: str, value: str) -> None:

@@ -48,8 +48,9 @@ def count(number: int, noun: str) -> str:
 
 
 def place(episode: Episode) -> str:
-    """Project and session of an episode."""
-    return f"{episode.project} / {episode.session}" if episode.project else episode.session
+    """Project and session of an episode, the session by its title where it has one."""
+    session = f"{episode.title} (session {episode.session_id})" if episode.title else episode.session
+    return f"{episode.project} / {session}" if episode.project else session
 
 
 def episode(one: Episode) -> Iterator[str]:

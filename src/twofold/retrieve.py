@@ -118,7 +118,7 @@ class Retriever:
         if self._embedder is None:
             raise EmbedderError("this memory was opened without an embedder")
         vector = self._embedder.embed_query(text)
-        if not np.isfinite(vector).all() or not vector.any():
+        if vector.shape != (self._embedder.info.dimension,) or not np.isfinite(vector).all() or not vector.any():
             raise EmbedderError(f"{self._embedder.info.name} gave no usable vector for the query")
         return vector
 

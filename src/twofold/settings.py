@@ -6,7 +6,6 @@ database. The last can be changed while everything runs. This is the only module
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -50,9 +49,9 @@ class Spec:
         if self.choices:
             if isinstance(value, str) and value in self.choices:
                 return value
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and self.least <= value <= self.most:
             whole = isinstance(self.default, int)
-            if self.least <= value <= self.most and (not whole or value == int(value)):
+            if not whole or value == int(value):
                 return int(value) if whole else float(value)
         raise InvalidInput(f"{self.name} is {value!r}; give {self.allowed}")
 

@@ -58,11 +58,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One stored message. `session` and `project` are names; `time` is aware UTC."""
+    """One stored message. `session` and `project` are names, `title` is the session's; `time` is aware UTC."""
 
     id: int
     session_id: int
     session: str
+    title: str | None
     project: str | None
     role: Role
     content: str

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import messages as incoming
-from twofold.embed import Embedder
+from twofold.embed import Embedder, ModelInfo
 from twofold.errors import EmbedderError
 from twofold.keyword import KeywordIndex
 from twofold.store import Store, rows
@@ -86,7 +86,7 @@ class Writer:
             last = ids[-1]
             with self._store.read() as db:
                 contents = dict(rows.contents(db, ids))
-            pieces = _usable(self._embedder.embed_documents([contents[id_] for id_ in ids]))
+            pieces = _usable(self._embedder.embed_documents([contents[id_] for id_ in ids]), self._embedder.info)
             with self._store.write() as db:
                 now = dict(rows.contents(db, ids))  # an episode may have been edited or forgotten meanwhile
                 made = [(i, p) for i, p in zip(ids, pieces, strict=True) if p is not None and now.get(i) == contents[i]]
@@ -116,7 +116,7 @@ class Writer:
         if not texts or self._embedder is None or self._vectors is None or not self._vectors.is_current():
             return [None] * len(texts)
         try:
-            return _usable(self._embedder.embed_documents(texts))
+            return _usable(self._embedder.embed_documents(texts), self._embedder.info)
         except EmbedderError:
             return [None] * len(texts)
 
@@ -126,10 +126,15 @@ class Writer:
             self._vectors.put(made)
 
 
-def _usable(vectors: Sequence[Pieces]) -> list[Pieces | None]:
+def _usable(vectors: Sequence[Pieces], model: ModelInfo) -> list[Pieces | None]:
     """Vectors that have a direction; a broken embedder's zeros and NaN are as good as none."""
     usable: list[Pieces | None] = []
     for pieces in vectors:
+        if pieces.ndim != 2 or pieces.shape[1] != model.dimension:
+            raise EmbedderError(
+                f"{model.name} gave vectors of shape {pieces.shape}, not of {model.dimension} dimensions; "
+                "none was stored, check which model answers"
+            )
         kept = pieces[np.isfinite(pieces).all(axis=1) & pieces.any(axis=1)]
         usable.append(kept if len(kept) else None)
     return usable

@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 _EPISODE = """
-    SELECT e.id, e.session_id, s.name, p.name, e.role, e.content, e.time, e.metadata
+    SELECT e.id, e.session_id, s.name, s.title, p.name, e.role, e.content, e.time, e.metadata
     FROM episodes e JOIN sessions s ON s.id = e.session_id LEFT JOIN projects p ON p.id = s.project_id
 """
 _SESSION = """
@@ -34,8 +34,8 @@ def _time(value: int) -> datetime:
 
 
 def _episode(row: tuple[Any, ...]) -> Episode:
-    id_, session_id, session, project, role, content, time, metadata = row
-    return Episode(id_, session_id, session, project, role, content, _time(time), json.loads(metadata))
+    id_, session_id, session, title, project, role, content, time, metadata = row
+    return Episode(id_, session_id, session, title, project, role, content, _time(time), json.loads(metadata))
 
 
 def _session(row: tuple[Any, ...]) -> Session:

@@ -430,7 +430,6 @@ def test_vectors_that_are_no_vectors_are_not_stored_and_nothing_becomes_nan(open
     assert memory.embed_missing() == 0  # ends, though nothing could be made
 
 
-@pytest.mark.parametrize("other", [HashEmbedder(32), HashEmbedder(64, "another")])
 class OtherSizeEmbedder(HashEmbedder):
     """Answers with vectors of half the size that it promises, as a server may after a change of model."""
 
@@ -454,6 +453,7 @@ def test_vectors_of_another_size_than_promised_are_never_written(open_memory: Op
     assert len(open_memory().recall("apple", limit=5)) == 1
 
 
+@pytest.mark.parametrize("other", [HashEmbedder(32), HashEmbedder(64, "another")])
 def test_vectors_of_another_model_are_never_compared_but_made_anew(open_memory: Opener, other: HashEmbedder) -> None:
     first = open_memory()
     first.add("apple pie")

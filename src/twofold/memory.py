@@ -188,13 +188,12 @@ class Memory:
         """
         incoming.content("the query", query)
         exclude = incoming.ids("exclude", exclude)
-        with self._store.read():
+        with self._store.read() as db:
             settings = self._settings()
             limit = _limit(int(settings["semanticLimit"]) if limit is None else limit)
             scope = self._scope(session, project, sessions)
-            plan = retrieve.plan(query, settings, retrieve.keyword_prior(self._keyword.context_share()))
-        window = max(int(settings["window"]), limit)
-        with self._store.read() as db:
+            plan = retrieve.plan(query, settings, retrieve.keyword_prior(self._keyword.are_conversations()))
+            window = max(int(settings["window"]), limit)
             found = self._retriever.recall(query, plan, scope, exclude=exclude, window=window, limit=limit)
             episodes = rows.episodes(db, [hit.id for hit in found.fused])
         hits = tuple(

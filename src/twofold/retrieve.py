@@ -26,8 +26,11 @@ from twofold.vectors import VectorHits, VectorIndex, VectorSearch
 # its neighbours (conversations) the keyword side knows what the vector of one turn does not.
 DOCUMENT_PRIOR = 0.5
 CONVERSATION_PRIOR = 0.75
-CONVERSATION_SHARE = 0.5  # of neighbours' words in the index, from which a store counts as conversations
 
+# Where nothing in scope is like the query the best cosine hardly stands above the mean, and what the semantic side
+# ranks is noise: its weight falls with the square of that spread, and is the prior's at the usual one.
+USUAL_SPREAD = 0.4
+LEAST_SPREAD = 0.04  # so that its hits are still there, behind the others
 KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
 
 THREADS = 8  # semantic searches that run at once
@@ -38,12 +41,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a query and the settings decide before anything is looked up."""
+    """What a query and the settings decide before anything is looked up.
+
+    `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to
+    the side that knows more about the query at hand.
+    """
 
     query: Query
     method: str
     weights: Mapping[str, float]
     k: float | None
+    leans: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +60,7 @@ class Found:
 
     keyword: KeywordHits = field(default_factory=lambda: KeywordHits([]))
     semantic: VectorHits = field(default_factory=lambda: VectorHits([]))
+    weights: Mapping[str, float] = field(default_factory=dict)
     fused: list[fusion.Fused] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
@@ -74,9 +83,9 @@ class Found:
             return None
 
 
-def keyword_prior(context_share: float) -> float:
+def keyword_prior(are_conversations: bool) -> float:
     """The weight of keyword recall in a store, before anyone has tuned it."""
-    return CONVERSATION_PRIOR if context_share >= CONVERSATION_SHARE else DOCUMENT_PRIOR
+    return CONVERSATION_PRIOR if are_conversations else DOCUMENT_PRIOR
 
 
 def plan(text: str, settings: Mapping[str, Value], prior: float) -> Plan:
@@ -94,10 +103,25 @@ def plan(text: str, settings: Mapping[str, Value], prior: float) -> Plan:
     elif method in ("rrf", "rsf") or query.is_phrase or query.is_boolean:
         weights = select_weights(query)
     else:
-        weights = {"keyword": prior, "semantic": 1.0 - prior}
+        return Plan(query, method, {"keyword": prior, "semantic": 1.0 - prior}, None, leans=method == "convex")
     if method != "rrf":
         return Plan(query, method, weights, None)
     return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query))
+
+
+def leaning(weights: Mapping[str, float], keyword: KeywordHits, semantic: VectorHits) -> dict[str, float]:
+    """The prior's weights, turned to the side that has found something; they add up to 1.
+
+    A side without hits gives its weight to the other. A semantic side whose best hit hardly stands above the
+    mean of its scope counts for little. Measured in docs/quality.md.
+    """
+    spread = USUAL_SPREAD if semantic.spread is None else semantic.spread
+    by_word = weights["keyword"] if keyword.ranking else 0.0
+    by_meaning = weights["semantic"] * max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 if semantic.ranking else 0.0
+    total = by_word + by_meaning
+    if total == 0.0:
+        return dict(weights)
+    return {"keyword": by_word / total, "semantic": by_meaning / total}
 
 
 class Retriever:
@@ -155,8 +179,9 @@ class Retriever:
         if plan.method == "convex":
             with found.timed("complete"):
                 rankings = self._completed(found, vector)
+        found.weights = leaning(plan.weights, found.keyword, found.semantic) if plan.leans else plan.weights
         with found.timed("fuse"):
-            found.fused = _fuse(plan, rankings, found.semantic.floor, limit)
+            found.fused = _fuse(plan, found.weights, rankings, found.semantic.floor, limit)
         return found
 
     def _by_meaning(self, found: Found, text: str, vector: Vector | None, search: VectorSearch) -> Vector:
@@ -193,7 +218,7 @@ def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
         left_out=found.keyword.left_out,
         method=plan.method,
         k=plan.k,
-        weights=dict(plan.weights),
+        weights=dict(found.weights),
         floors={"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor} if plan.method == "convex" else {},
         windows={
             "asked": window,
@@ -204,11 +229,17 @@ def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
     )
 
 
-def _fuse(plan: Plan, rankings: dict[str, list[tuple[int, float]]], floor: float, limit: int) -> list[fusion.Fused]:
+def _fuse(
+    plan: Plan,
+    weights: Mapping[str, float],
+    rankings: dict[str, list[tuple[int, float]]],
+    floor: float,
+    limit: int,
+) -> list[fusion.Fused]:
     if plan.method == "convex":
         floors = {"keyword": KEYWORD_FLOOR, "semantic": floor}
-        return fusion.convex(rankings, floors=floors, weights=plan.weights, limit=limit)
+        return fusion.convex(rankings, floors=floors, weights=weights, limit=limit)
     if plan.method == "rrf":
-        return fusion.rrf(rankings, weights=plan.weights, k=plan.k or 0.0, limit=limit)
+        return fusion.rrf(rankings, weights=weights, k=plan.k or 0.0, limit=limit)
     fuse: Callable[..., list[fusion.Fused]] = fusion.rsf if plan.method == "rsf" else fusion.dbsf
-    return fuse(rankings, weights=plan.weights, limit=limit)
+    return fuse(rankings, weights=weights, limit=limit)

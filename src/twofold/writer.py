@@ -52,7 +52,8 @@ class Writer:
         """Give an episode other words; the old ones and their vectors go in the same transaction."""
         pieces = self._embed([content])
         with self._store.write() as db:
-            rows.update_content(db, episode, content)
+            if not rows.update_content(db, episode, content):
+                return  # forgotten while its text was embedded
             rows.delete_vectors(db, episode)
             self._keyword.put([episode])
             self._put_vectors([episode], pieces)

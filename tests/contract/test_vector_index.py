@@ -109,6 +109,12 @@ def test_the_floor_is_the_mean_similarity_of_what_may_be_seen(index: VectorIndex
     assert search(index, Scope("sessions", (3,)), [3], 2).floor == pytest.approx(expected, abs=1e-5)
 
 
+def test_the_spread_is_how_far_the_best_stands_above_the_others(index: VectorIndex) -> None:
+    scores = [score for _, score in brute(QUERY, list(range(1, 41)))]
+    assert search(index, ALL, (), 5).spread == pytest.approx(scores[0] - np.mean(scores[1:]), abs=1e-4)
+    assert search(index, ALL, list(range(2, 41)), 5).spread is None
+
+
 def test_given_episodes_are_scored_as_the_search_scores_them(index: VectorIndex) -> None:
     ranking = dict(search(index, ALL, (), 40).ranking)
     assert index.score(QUERY, list(ranking)) == ranking

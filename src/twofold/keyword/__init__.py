@@ -38,8 +38,8 @@ class KeywordIndex(Protocol):
         """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
         ...
 
-    def context_share(self) -> float:
-        """How much of an average entry its neighbours' words are, from 0 to 1."""
+    def are_conversations(self) -> bool:
+        """Whether the store holds conversations rather than single texts."""
         ...
 
     def check(self) -> None:

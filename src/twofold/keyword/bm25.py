@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-K1 = 1.2
+K1 = 1.2  # FTS5's, by which candidates are found
 B = 0.75
 LEAST_IDF = 1e-6  # bm25()'s: a term that most rows hold still ranks
 
@@ -46,7 +46,13 @@ class Document:
 
 
 def bm25(
-    documents: Sequence[Document], terms: Sequence[Term], mean_length: float, context_weight: float
+    documents: Sequence[Document],
+    terms: Sequence[Term],
+    mean_length: float,
+    *,
+    context_weight: float = 0.0,
+    k1: float = K1,
+    b: float = B,
 ) -> list[float]:
     """BM25 of entries from their hashed terms: bm25()'s arithmetic, so that both give the same number."""
     if not terms or not documents:
@@ -55,14 +61,14 @@ def bm25(
     lengths = np.array([len(document.hashes) // HASH_BYTES for document in documents])
     starts = np.cumsum(lengths) - lengths
     owns = np.array([document.own for document in documents])
-    saturation = K1 * (1.0 - B + B * (lengths + SCOPE_TOKENS) / mean_length)
+    saturation = k1 * (1.0 - b + b * (lengths + SCOPE_TOKENS) / mean_length)
     scores: NDArray[np.float64] = np.zeros(len(documents))
     for term in terms:
         at = np.flatnonzero(hashes == term_hash(term.text))
         row = np.searchsorted(starts, at, side="right") - 1
         weight = np.where(at - starts[row] < owns[row], 1.0, context_weight)
         frequency = np.bincount(row, weights=weight, minlength=len(documents))
-        scores += term.idf * ((frequency * (K1 + 1.0)) / (frequency + saturation))
+        scores += term.idf * ((frequency * (k1 + 1.0)) / (frequency + saturation))
     return [float(score) for score in scores]
 
 

@@ -76,7 +76,7 @@ class Candidates:
         """Given rows with the score that bm25() gives them for all terms, best first."""
         documents = documents_of(self._db, ids)
         own = [Document(d.own, d.hashes[: d.own * HASH_BYTES], ()) for d in documents.values()]
-        scores = bm25(own, terms, self._counted.mean_own_length, 0.0)
+        scores = bm25(own, terms, self._counted.mean_own_length)
         return sorted(zip(documents, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
 
 

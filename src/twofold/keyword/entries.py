@@ -29,6 +29,11 @@ class Statistics:
         return self.own / max(self.rows, 1) + SCOPE_TOKENS
 
     @property
+    def are_conversations(self) -> bool:
+        """Whether at least half of an average entry is its neighbours' words."""
+        return self.context >= max(self.own, 1)
+
+    @property
     def mean_length(self) -> float:
         """Tokens of an average row with its context."""
         return self.mean_own_length + self.context / max(self.rows, 1)

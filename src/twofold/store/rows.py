@@ -141,9 +141,10 @@ def insert_episode(db: apsw.Connection, session: int, message: Message, time: da
     return db.last_insert_rowid() if db.changes() else None
 
 
-def update_content(db: apsw.Connection, episode: int, content: str) -> None:
-    """New words for an episode; the caller renews its index entries in the same transaction."""
+def update_content(db: apsw.Connection, episode: int, content: str) -> bool:
+    """New words for an episode; the caller renews its index entries in the same transaction. False if it is gone."""
     db.execute("UPDATE episodes SET content = ? WHERE id = ?", (content, episode))
+    return bool(db.changes())
 
 
 def delete_vectors(db: apsw.Connection, episode: int) -> None:

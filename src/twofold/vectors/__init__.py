@@ -14,10 +14,19 @@ from twofold.types import Scope
 
 @dataclass(frozen=True, slots=True)
 class VectorHits:
-    """A ranking of (id, cosine) and the floor: the mean cosine of the query to all rows in scope."""
+    """A ranking of (id, cosine), and the floor: the mean cosine of the query to all `rows` in scope."""
 
     ranking: list[tuple[int, float]]
     floor: float = 0.0
+    rows: int = 0
+
+    @property
+    def spread(self) -> float | None:
+        """How far the best hit stands above the mean of the other rows; None where there are no others."""
+        if self.rows < 2 or not self.ranking:
+            return None
+        best = self.ranking[0][1]
+        return best - (self.floor * self.rows - best) / (self.rows - 1)
 
 
 VectorSearch: TypeAlias = Callable[[NDArray[np.float32]], VectorHits]

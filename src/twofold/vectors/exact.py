@@ -59,7 +59,7 @@ class _Snapshot:
         chosen = at[_top(best, min(limit + SLACK, len(best)))]
         exact = _cosines(self.matrix[chosen if places is None else places[chosen]], vector)
         ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
-        return VectorHits(ranking[:limit], floor)
+        return VectorHits(ranking[:limit], floor, len(best))
 
     def _places(self, sessions: Sequence[int] | None, exclude: Collection[int]) -> Ints | None:
         """The rows that may be seen, None for all of them."""

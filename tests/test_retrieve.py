@@ -1,0 +1,68 @@
+"""What a query and its first results decide about weights, method and k."""
+
+from __future__ import annotations
+
+import pytest
+
+from twofold import settings
+from twofold.keyword import KeywordHits
+from twofold.query import characterize, select_weights
+from twofold.retrieve import CONVERSATION_PRIOR, DOCUMENT_PRIOR, USUAL_SPREAD, keyword_prior, leaning, plan
+from twofold.vectors import VectorHits
+
+DEFAULTS = {name: spec.default for name, spec in settings.SPECS.items()}
+PRIOR = {"keyword": 0.75, "semantic": 0.25}
+WORDS = KeywordHits([(1, 5.0)])
+
+
+def meaning(spread: float, rows: int = 1000) -> VectorHits:
+    """Hits whose best stands so far above the mean of the others."""
+    others = 0.1
+    best = others + spread
+    return VectorHits([(1, best)], (best + others * (rows - 1)) / rows, rows)
+
+
+def test_automatic_weights_mean_convex_with_the_prior_of_the_store() -> None:
+    found = plan("how do customers pay us", DEFAULTS, 0.75)
+    assert (found.method, found.weights, found.k, found.leans) == ("convex", PRIOR, None, True)
+    assert (keyword_prior(False), keyword_prior(True)) == (DOCUMENT_PRIOR, CONVERSATION_PRIOR)
+
+
+@pytest.mark.parametrize("query", ['"exact words"', "cats AND dogs", "cats -dogs"])
+def test_a_phrase_or_a_boolean_takes_its_row_of_the_table_as_it_is(query: str) -> None:
+    found = plan(query, DEFAULTS, 0.75)
+    assert found.weights == select_weights(characterize(query))
+    assert not found.leans
+
+
+@pytest.mark.parametrize(("method", "k"), [("rrf", 15), ("rsf", None)])
+def test_rrf_and_rsf_take_the_whole_table(method: str, k: float | None) -> None:
+    found = plan("stripe", DEFAULTS | {"method": method}, 0.75)
+    assert (found.weights, found.k, found.leans) == ({"keyword": 0.65, "semantic": 0.35}, k, False)
+
+
+def test_fixed_weights_mean_rrf_with_the_constant_and_the_weights_as_they_are() -> None:
+    fixed = DEFAULTS | {"weights": "fixed", "keywordWeight": 3.0}
+    found = plan("stripe", fixed, 0.75)
+    assert (found.method, found.weights, found.k) == ("rrf", {"keyword": 3.0, "semantic": 1.0}, 60)
+    for method in ("rsf", "dbsf", "convex"):
+        found = plan("stripe", fixed | {"method": method}, 0.75)
+        assert (found.weights, found.leans) == (PRIOR, False)
+
+
+def test_the_usual_spread_leaves_the_prior_as_it_is() -> None:
+    assert leaning(PRIOR, WORDS, meaning(USUAL_SPREAD)) == pytest.approx(PRIOR)
+    assert leaning(PRIOR, WORDS, VectorHits([(1, 0.5)], 0.5, 1)) == PRIOR  # a lone row has nothing to stand above
+
+
+def test_the_semantic_side_counts_the_less_the_less_its_best_hit_stands_out() -> None:
+    weights = [leaning(PRIOR, WORDS, meaning(spread))["semantic"] for spread in (0.6, 0.4, 0.2, 0.1, 0.0)]
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] > 0.4
+    assert 0.0 < weights[-1] < 0.01
+
+
+def test_a_side_without_hits_gives_its_weight_to_the_other() -> None:
+    assert leaning(PRIOR, KeywordHits([]), meaning(0.1)) == {"keyword": 0.0, "semantic": 1.0}
+    assert leaning(PRIOR, WORDS, VectorHits([])) == {"keyword": 1.0, "semantic": 0.0}
+    assert leaning(PRIOR, KeywordHits([]), VectorHits([])) == PRIOR

@@ -44,8 +44,9 @@ def told(done: subprocess.CompletedProcess[str]) -> Any:
 
 def test_every_command_is_a_method_of_memory() -> None:
     method = {"import": "import_", "embed": "embed_missing"}
-    for name in cli.twofold.commands:
-        assert inspect.isfunction(getattr(Memory, method.get(name, name))), name
+    elsewhere = {"eval": "judges what Memory answers, so it lives above it, in twofold.evaluate"}
+    for name in cli.twofold.commands.keys() - elsewhere:
+        assert inspect.isfunction(getattr(Memory, method.get(name, name.replace("-", "_")))), name
 
 
 def test_every_command_that_prints_data_prints_json_and_takes_a_database() -> None:
@@ -69,6 +70,7 @@ def test_add_recall_show_edit_and_forget(run: Run) -> None:
     assert "semantic rank 1" in plain.stdout
     assert "fusion   convex" in plain.stdout
     assert "We moved" in run("show", "ops", "--project", "acme").stdout
+    assert "recalled: it is recalled, at place 1" in run("why-not", "billing", "--episode", str(added["id"])).stdout
     assert "to Adyen" in run("edit", str(added["id"]), "Billing moved to Adyen.").stdout
     assert [session["name"] for session in told(run("sessions", "--json"))] == ["home", "ops"]
     assert [project["name"] for project in told(run("projects", "--json"))] == ["acme"]

@@ -121,6 +121,46 @@ def test_a_query_without_words_to_look_up_is_answered_by_meaning_alone(memory: M
     assert contents(memory.recall("how do I do it?")) == []
 
 
+# Why not
+
+
+def test_why_not_names_the_stage_and_the_way_out(memory: Memory) -> None:
+    for number in range(80):
+        memory.add(f"apple pie number {number} with cream", session=f"s{number}", project="p")
+    best, *_, last = memory.recall("apple pie with cream", project="p", limit=80)
+    ask = {"project": "p", "limit": 3}
+    assert memory.why_not("apple pie with cream", best.episode.id, **ask).stage == "recalled"
+    below = memory.why_not("apple pie with cream", last.episode.id, project="p", limit=80, exclude=[])
+    assert below.stage == "recalled"
+    cut = memory.why_not("apple pie", memory.recall("apple pie", limit=10)[9].episode.id, limit=3)
+    assert cut.stage == "cut"
+    assert "place 10" in cut.sentence
+    assert cut.short_by is not None
+    assert memory.why_not("apple", best.episode.id, project="p", exclude=[best.episode.id]).stage == "excluded"
+
+
+def test_why_not_says_how_far_outside_the_window_an_episode_stands(memory: Memory) -> None:
+    memory.settings({"window": 10, "semanticWeight": 0, "keywordWeight": 1})
+    for number in range(30):
+        memory.add(" ".join(["apple"] * (30 - number)) + f" filler{number}", session=f"s{number}")
+    odd = memory.add("nothing of the kind", session="other")
+    order = [hit.episode.id for hit in memory.recall("apple", limit=30)]
+    outside = memory.why_not("apple", order[20], limit=5)
+    assert (outside.stage, outside.keyword_rank) == ("window", 21)
+    assert "a window of 21 would reach it" in outside.sentence
+    assert memory.why_not("apple", odd.id, limit=5).stage == "terms"
+    assert "no word that is in the index" in memory.why_not("zebra", odd.id).sentence
+
+
+def test_why_not_tells_nothing_of_an_episode_outside_the_scope(memory: Memory) -> None:
+    secret = memory.add("apple", session="s", project="mine")
+    memory.add("apple", session="s", project="yours")
+    there = memory.why_not("apple", secret.id, project="yours")
+    nowhere = memory.why_not("apple", 999, project="yours")
+    assert there.stage == nowhere.stage == "scope"
+    assert there.sentence.replace(str(secret.id), "N") == nowhere.sentence.replace("999", "N")
+
+
 # Scopes
 
 

@@ -7,7 +7,7 @@ import pytest
 from twofold import settings
 from twofold.keyword import KeywordHits
 from twofold.query import characterize, select_weights
-from twofold.retrieve import CONVERSATION_PRIOR, DOCUMENT_PRIOR, USUAL_SPREAD, keyword_prior, leaning, plan
+from twofold.retrieve import CONVERSATION_PRIOR, DOCUMENT_PRIOR, USUAL_SPREAD, Prior, leaning, measured_prior, plan
 from twofold.vectors import VectorHits
 
 DEFAULTS = {name: spec.default for name, spec in settings.SPECS.items()}
@@ -23,30 +23,37 @@ def meaning(spread: float, rows: int = 1000) -> VectorHits:
 
 
 def test_automatic_weights_mean_convex_with_the_prior_of_the_store() -> None:
-    found = plan("how do customers pay us", DEFAULTS, 0.75)
+    found = plan("how do customers pay us", DEFAULTS, Prior(0.75))
     assert (found.method, found.weights, found.k, found.leans) == ("convex", PRIOR, None, True)
-    assert (keyword_prior(False), keyword_prior(True)) == (DOCUMENT_PRIOR, CONVERSATION_PRIOR)
+    assert (measured_prior(False).keyword, measured_prior(True).keyword) == (DOCUMENT_PRIOR, CONVERSATION_PRIOR)
+
+
+def test_a_tuned_prior_decides_method_weight_and_k() -> None:
+    tuned = plan("how do customers pay us", DEFAULTS, Prior(0.2, method="rrf", k=20.0, origin="tuned"))
+    assert (tuned.method, tuned.weights, tuned.k) == ("rrf", {"keyword": 0.2, "semantic": 0.8}, 20.0)
+    steady = plan("how do customers pay us", DEFAULTS, Prior(0.2, leans=False, origin="tuned"))
+    assert (steady.method, steady.leans) == ("convex", False)
 
 
 @pytest.mark.parametrize("query", ['"exact words"', "cats AND dogs", "cats -dogs"])
 def test_a_phrase_or_a_boolean_takes_its_row_of_the_table_as_it_is(query: str) -> None:
-    found = plan(query, DEFAULTS, 0.75)
+    found = plan(query, DEFAULTS, Prior(0.75))
     assert found.weights == select_weights(characterize(query))
     assert not found.leans
 
 
 @pytest.mark.parametrize(("method", "k"), [("rrf", 15), ("rsf", None)])
 def test_rrf_and_rsf_take_the_whole_table(method: str, k: float | None) -> None:
-    found = plan("stripe", DEFAULTS | {"method": method}, 0.75)
+    found = plan("stripe", DEFAULTS | {"method": method}, Prior(0.75))
     assert (found.weights, found.k, found.leans) == ({"keyword": 0.65, "semantic": 0.35}, k, False)
 
 
 def test_fixed_weights_mean_rrf_with_the_constant_and_the_weights_as_they_are() -> None:
     fixed = DEFAULTS | {"weights": "fixed", "keywordWeight": 3.0}
-    found = plan("stripe", fixed, 0.75)
+    found = plan("stripe", fixed, Prior(0.75))
     assert (found.method, found.weights, found.k) == ("rrf", {"keyword": 3.0, "semantic": 1.0}, 60)
     for method in ("rsf", "dbsf", "convex"):
-        found = plan("stripe", fixed | {"method": method}, 0.75)
+        found = plan("stripe", fixed | {"method": method}, Prior(0.75))
         assert (found.weights, found.leans) == (PRIOR, False)
 
 

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from twofold import __version__, output
+from twofold import __version__, datasets, output, scorecard
 from twofold.errors import InvalidInput, TwofoldError
+from twofold.evaluate import Evaluation, evaluate, steps
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
 from twofold.messages import check
@@ -88,6 +90,29 @@ def recall(
     with Memory.open(db) as memory:
         found = memory.recall(" ".join(query), session=session, project=project, limit=limit, explain=explain)
     output.show(found, as_json, lambda: output.recall(found))
+
+
+@twofold.command(name="why-not")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--episode", type=int, required=True, help="The episode that was expected.")
+@in_session
+@in_project
+@click.option("--limit", type=int, help="As in the recall.")
+@database
+@as_json
+def why_not(
+    query: tuple[str, ...],
+    episode: int,
+    session: str | None,
+    project: str | None,
+    limit: int | None,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Say at which stage a recall loses an episode, and what would have kept it."""
+    with Memory.open(db) as memory:
+        told = memory.why_not(" ".join(query), episode, session=session, project=project, limit=limit)
+    output.show(told, as_json, lambda: [f"{told.stage}: {told.sentence}"])
 
 
 @twofold.command(name="import")
@@ -234,6 +259,41 @@ def demo(db: Path | None, as_json: bool) -> None:
         recalls = memory.demo(history, [(question["question"], question["project"]) for question in questions])
         state = memory.status()
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
+
+
+@twofold.command(name="eval")
+@click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--db", type=click.Path(path_type=Path), help="Folder that keeps the imported sets for the next time.")
+@click.option("--category", "categories", multiple=True, help="Only the queries of this category; may be repeated.")
+@click.option("--by-category", is_flag=True, help="Also a table for each category of queries.")
+@click.option("--csv", "table", type=click.Path(path_type=Path), help="Write the table to this file as well.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw a chart into this file: .png, .svg or .pdf.")
+@as_json
+def eval_(
+    paths: tuple[Path, ...],
+    db: Path | None,
+    categories: tuple[str, ...],
+    by_category: bool,
+    table: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure every method on judged sets: folders with corpus, queries and qrels, or a folder of such."""
+    if plot:
+        scorecard.check_plot(plot)
+    done: list[Evaluation] = []
+    for place in [found for path in paths for found in datasets.locate(path)]:
+        dataset = datasets.only(datasets.load(place), categories)
+        with _bar("rows and queries", steps(dataset)) as progress:
+            done.append(evaluate(dataset, db, progress=progress))
+        if not as_json:
+            output.show(None, False, partial(scorecard.lines, done[-1], by_category))
+    if as_json:
+        output.show(scorecard.as_json(done, by_category), True, list)
+    if table:
+        scorecard.write_csv(table, done, by_category)
+    if plot:
+        scorecard.plot(plot, done)
 
 
 def main() -> None:

@@ -3,10 +3,12 @@
 TwofoldError
 ├── InvalidInput (ValueError)    a value that cannot be taken: the message names it, its limit and the way out
 ├── NotFound (LookupError)       a session, project or episode that is not there
-├── ImportFailed                 a file that cannot be read as a history
+├── ImportFailed                 a file that cannot be read as a history or a judged set
 ├── StoreError                   the file: locked, read-only, full, damaged, no database
 │   └── StoreTooNew              written by a newer Twofold
 ├── EmbedderError                no vector could be made
+├── RerankerError                no scores could be made: the order stays as it was
+├── MissingExtra (ImportError)   an optional package that is not installed: the message names the extra
 └── ModelMismatch                vectors of another model: refused, with the way out
 """
 
@@ -26,7 +28,7 @@ class NotFound(TwofoldError, LookupError):
 
 
 class ImportFailed(TwofoldError):
-    """A file that cannot be read as a history."""
+    """A file that cannot be read as a history or a judged set."""
 
 
 class StoreError(TwofoldError):
@@ -39,6 +41,14 @@ class StoreTooNew(StoreError):
 
 class EmbedderError(TwofoldError):
     """The embedder could not be loaded or could not embed."""
+
+
+class RerankerError(TwofoldError):
+    """The reranker could not be loaded or could not score."""
+
+
+class MissingExtra(TwofoldError, ImportError):
+    """An optional package is needed and not installed."""
 
 
 class ModelMismatch(TwofoldError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
@@ -11,14 +12,16 @@ from typing import Literal
 
 import apsw
 
+from twofold import diagnose, retrieve, scopes
 from twofold import messages as incoming
-from twofold import retrieve
 from twofold import settings as known_settings
 from twofold.embed import Embedder
 from twofold.embed.minilm import MiniLM
 from twofold.errors import InvalidInput, NotFound
 from twofold.keyword import KeywordIndex
 from twofold.keyword.fts5 import Fts5Index
+from twofold.rerank import TOP as RERANK_TOP
+from twofold.rerank import Reranker, rerank
 from twofold.settings import Value
 from twofold.store import Store, rows
 from twofold.types import (
@@ -32,12 +35,25 @@ from twofold.types import (
     Scope,
     Session,
     Status,
+    WhyNot,
 )
 from twofold.vectors import VectorIndex
 from twofold.vectors.exact import ExactIndex
 from twofold.writer import BATCH, Progress, Writer
 
+TUNED = "prior"  # the stored setting that `tune` writes
 MOST_LIMIT = 1000  # hits of one recall
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a recall is asked for."""
+
+    plan: retrieve.Plan
+    scope: Scope
+    exclude: tuple[int, ...]
+    limit: int
+    window: int
 
 
 class Memory:
@@ -54,23 +70,30 @@ class Memory:
         vectors: VectorIndex | None,
         embedder: Embedder | None,
         base: Mapping[str, Value],
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._keyword = keyword
         self._vectors = vectors
         self._embedder = embedder
         self._base = base
+        self._reranker = reranker
         self._retriever = retrieve.Retriever(keyword, vectors, embedder)
         self._writer = Writer(store, keyword, vectors, embedder)
 
     @classmethod
     def open(
-        cls, path: str | Path | None = None, *, embedder: Embedder | Literal["default"] | None = "default"
+        cls,
+        path: str | Path | None = None,
+        *,
+        embedder: Embedder | Literal["default"] | None = "default",
+        reranker: Reranker | None = None,
     ) -> Memory:
         """Open a database file, made if it is not there; without a path the user's own.
 
         `embedder` makes the vectors: the bundled model unless another is given; None stores and finds by
-        words alone. Raises StoreError or InvalidInput (a bad setting in the environment or the TOML file).
+        words alone. `reranker` puts the first hits of every recall in order again; by default there is none.
+        Raises StoreError or InvalidInput (a bad setting in the environment or the TOML file).
         """
         base = known_settings.base()
         file = Path(path) if path is not None else known_settings.database()
@@ -79,7 +102,7 @@ class Memory:
         chosen = MiniLM(threads=int(base["embedThreads"])) if isinstance(embedder, str) else embedder
         store = Store(file)
         vectors = None if chosen is None else ExactIndex(store, chosen.info)
-        return cls(store, Fts5Index(store), vectors, chosen, base)
+        return cls(store, Fts5Index(store), vectors, chosen, base, reranker)
 
     def __enter__(self) -> Memory:
         return self
@@ -156,13 +179,13 @@ class Memory:
         `purge` also rewrites the file, so that no trace of any deleted text stays in its free pages. Raises
         NotFound, or InvalidInput when nothing is named.
         """
-        with self._store.write():
+        with self._store.write() as db:
             if episode is not None:
                 self.show(episode=episode)
                 self._writer.forget_episode(episode)
                 count = 1
             elif session or project:
-                count = self._writer.forget_scope(self._scope(session, project))
+                count = self._writer.forget_scope(scopes.resolve(db, session, project))
             else:
                 raise InvalidInput("nothing to forget was named; give an episode, a session or a project")
         if purge:
@@ -186,26 +209,61 @@ class Memory:
         `limit` defaults to the setting semanticLimit. A retriever that fails is named in `degraded` and the
         other carries on. Raises InvalidInput and NotFound.
         """
-        incoming.content("the query", query)
-        exclude = incoming.ids("exclude", exclude)
         with self._store.read() as db:
-            settings = self._settings()
-            limit = _limit(int(settings["semanticLimit"]) if limit is None else limit)
-            scope = self._scope(session, project, sessions)
-            plan = retrieve.plan(query, settings, retrieve.keyword_prior(self._keyword.are_conversations()))
-            window = max(int(settings["window"]), limit)
-            found = self._retriever.recall(query, plan, scope, exclude=exclude, window=window, limit=limit)
+            asked = self._asked(db, query, session, project, sessions, limit, exclude)
+            top = RERANK_TOP if self._reranker and asked.limit else 0
+            found = self._retriever.recall(
+                query,
+                asked.plan,
+                asked.scope,
+                exclude=asked.exclude,
+                window=max(asked.window, top),
+                limit=max(asked.limit, top),
+            )
             episodes = rows.episodes(db, [hit.id for hit in found.fused])
         hits = tuple(
             Hit(episodes[fused.id], fused.score, fused.contributions) for fused in found.fused if fused.id in episodes
         )
-        why = retrieve.explain(query, plan, found, window) if explain else None
+        if self._reranker:
+            hits = _reranked(query, hits, self._reranker, found)[: asked.limit]
+        why = diagnose.explain(query, asked.plan, found, asked.window) if explain else None
         return Recall(query, hits, found.failed, why)
+
+    def why_not(
+        self,
+        query: str,
+        episode: int,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        sessions: Sequence[int] | None = None,
+        limit: int | None = None,
+        exclude: Collection[int] = (),
+    ) -> WhyNot:
+        """At which stage a recall with the same arguments loses an episode, and what would have kept it.
+
+        An episode outside the scope and one that is not there are told apart by nothing.
+        """
+        incoming.ids("episode", [episode])
+        with self._store.read() as db:
+            asked = self._asked(db, query, session, project, sessions, limit, exclude)
+            if not rows.sees(db, asked.scope, episode):
+                return WhyNot("scope", f"there is no episode {episode} in this scope; recall and show print the ids")
+            return diagnose.why_not(
+                self._retriever,
+                query,
+                asked.plan,
+                asked.scope,
+                episode,
+                exclude=asked.exclude,
+                window=asked.window,
+                limit=asked.limit,
+            )
 
     def sessions(self, project: str | None = None) -> list[Session]:
         """The sessions of a project, or all; the one that spoke last first."""
         with self._store.read() as db:
-            return rows.sessions(db, _project(db, project) if project else None)
+            return rows.sessions(db, scopes.project(db, project) if project else None)
 
     def projects(self) -> list[Project]:
         """All projects by name."""
@@ -221,7 +279,7 @@ class Memory:
                 return [_episode(db, episode)]
             if not session:
                 raise InvalidInput("nothing to show was named; give a session or an episode")
-            return rows.session_episodes(db, self._scope(session, project).ids[0])
+            return rows.session_episodes(db, scopes.resolve(db, session, project).ids[0])
 
     def settings(self, changes: Mapping[str, object] | None = None) -> dict[str, Value]:
         """All settings by public name, after storing `changes`, which act from the next call on.
@@ -275,27 +333,41 @@ class Memory:
             stored = rows.read_settings(db)
         return dict(self._base) | {name: value for name, value in stored.items() if name in known_settings.SPECS}
 
-    def _scope(self, session: str | None, project: str | None, sessions: Sequence[int] | None = None) -> Scope:
-        """The scope that names mean. Raises NotFound for one that is not there."""
-        if session:
-            incoming.name("session", session)
-        with self._store.read() as db:
-            project_id = _project(db, project) if project else None
-            if sessions is not None:
-                sessions = incoming.ids("sessions", sessions)
-                allowed = set(rows.sessions_in_scope(db, Scope("project", (project_id,))) or ()) if project_id else None
-                return Scope("sessions", tuple(s for s in sessions if allowed is None or s in allowed))
-            if not session:
-                return Scope("all") if project_id is None else Scope("project", (project_id,))
-            found = rows.session_id(db, session, project_id)
-            by_id = (
-                rows.session(db, int(session)) if found is None and session.isdecimal() and len(session) < 19 else None
-            )
-            if by_id is not None and project in (None, "", by_id.project):
-                found = by_id.id
-            if found is None:
-                raise NotFound(_no_session(db, session, project))
-            return Scope("sessions", (found,))
+    def _prior(self, db: apsw.Connection) -> retrieve.Prior:
+        """What automatic weights start from: tuned if it was, else measured for this kind of store."""
+        tuned = rows.read_settings(db).get(TUNED)
+        return retrieve.Prior(**tuned) if tuned else retrieve.measured_prior(self._keyword.are_conversations())
+
+    def _asked(
+        self,
+        db: apsw.Connection,
+        query: str,
+        session: str | None,
+        project: str | None,
+        sessions: Sequence[int] | None,
+        limit: int | None,
+        exclude: Collection[int],
+    ) -> _Asked:
+        """The arguments of a recall, checked and read with the settings of now."""
+        incoming.content("the query", query)
+        settings = self._settings()
+        cut = _limit(int(settings["semanticLimit"]) if limit is None else limit)
+        return _Asked(
+            retrieve.plan(query, settings, self._prior(db)),
+            scopes.resolve(db, session, project, sessions),
+            incoming.ids("exclude", exclude),
+            cut,
+            max(int(settings["window"]), cut),
+        )
+
+
+def _reranked(query: str, hits: tuple[Hit, ...], reranker: Reranker, found: retrieve.Found) -> tuple[Hit, ...]:
+    by_place = [(place, hit.score, hit.episode.content) for place, hit in enumerate(hits)]
+    with found.timed("rerank"):
+        result = rerank(query, by_place, reranker)
+    if result.failed:
+        found.failed["reranker"] = result.failed
+    return tuple(hits[place] for place in result.order)
 
 
 def _now() -> datetime:
@@ -321,18 +393,3 @@ def _episode(db: apsw.Connection, id_: int) -> Episode:
     if found is None:
         raise NotFound(f"there is no episode {id_}; recall and show print the ids")
     return found
-
-
-def _project(db: apsw.Connection, name: str) -> int:
-    incoming.name("project", name)
-    found = rows.project_id(db, name)
-    if found is None:
-        raise NotFound(f"there is no project {name!r}; list them with: twofold projects")
-    return found
-
-
-def _no_session(db: apsw.Connection, session: str, project: str | None) -> str:
-    where = f"in project {project!r}" if project else "without a project"
-    others = [f"project {name!r}" for name in rows.projects_of_session(db, session) if name]
-    elsewhere = f"; there is one in {', '.join(others)}: name the project" if others and not project else ""
-    return f"there is no session {session!r} {where}{elsewhere or '; list them with: twofold sessions'}"

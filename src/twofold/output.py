@@ -92,7 +92,8 @@ def explanation(why: Explanation) -> Iterator[str]:
     k = "" if why.k is None else f", k {why.k:g}"
     weights = ", ".join(f"{name} {weight:g}" for name, weight in why.weights.items())
     floors = "".join(f", {name} floor {floor:g}" for name, floor in why.floors.items())
-    yield f"fusion   {why.method}{k}: {weights}{floors}"
+    prior = f"; {why.prior} prior" if why.prior else ""
+    yield f"fusion   {why.method}{k}: {weights}{floors}{prior}"
     yield "windows  " + ", ".join(f"{name} {size}" for name, size in why.windows.items())
     yield "time     " + ", ".join(f"{stage} {spent:.1f} ms" for stage, spent in why.milliseconds.items())
 

@@ -19,7 +19,7 @@ from twofold.keyword import KeywordHits, KeywordIndex
 from twofold.query import Query, characterize, select_k, select_weights
 from twofold.settings import Value
 from twofold.text import query_terms
-from twofold.types import Explanation, Scope
+from twofold.types import Scope
 from twofold.vectors import VectorHits, VectorIndex, VectorSearch
 
 # The keyword side's share under automatic weights, measured in docs/quality.md. Where an episode is indexed with
@@ -36,6 +36,7 @@ KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
 THREADS = 8  # semantic searches that run at once
 
 Vector = NDArray[np.float32]
+Rankings = dict[str, list[tuple[int, float]]]
 Result = TypeVar("Result")
 
 
@@ -44,7 +45,8 @@ class Plan:
     """What a query and the settings decide before anything is looked up.
 
     `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to
-    the side that knows more about the query at hand.
+    the side that knows more about the query at hand. `prior` is the origin of that prior, empty where it was not
+    asked.
     """
 
     query: Query
@@ -52,6 +54,7 @@ class Plan:
     weights: Mapping[str, float]
     k: float | None
     leans: bool = False
+    prior: str = ""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class Found:
     keyword: KeywordHits = field(default_factory=lambda: KeywordHits([]))
     semantic: VectorHits = field(default_factory=lambda: VectorHits([]))
     weights: Mapping[str, float] = field(default_factory=dict)
+    completed: Rankings = field(default_factory=dict)
     fused: list[fusion.Fused] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
@@ -83,30 +87,44 @@ class Found:
             return None
 
 
-def keyword_prior(are_conversations: bool) -> float:
-    """The weight of keyword recall in a store, before anyone has tuned it."""
-    return CONVERSATION_PRIOR if are_conversations else DOCUMENT_PRIOR
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What a store's automatic weights start from: measured before anyone asked, or tuned on its own questions."""
+
+    keyword: float
+    method: str = "convex"
+    leans: bool = True
+    k: float | None = None
+    origin: str = "measured"
 
 
-def plan(text: str, settings: Mapping[str, Value], prior: float) -> Plan:
-    """Method, weights and k for one query, as FUSION's last section has it; `prior` is the keyword side's."""
+def measured_prior(are_conversations: bool) -> Prior:
+    """The prior of a store that nobody has tuned."""
+    return Prior(CONVERSATION_PRIOR if are_conversations else DOCUMENT_PRIOR)
+
+
+def plan(text: str, settings: Mapping[str, Value], prior: Prior) -> Plan:
+    """Method, weights and k for one query, as FUSION's last section has it."""
     query = characterize(text)
     fixed = settings["weights"] == "fixed"
     method = str(settings["method"])
     if method == "auto":
-        method = "rrf" if fixed else "convex"
+        method = "rrf" if fixed else prior.method
     if fixed:
         weights = {name: float(settings[f"{name}Weight"]) for name in ("keyword", "semantic")}
         total = sum(weights.values())
         if method != "rrf" and total > 0.0:
             weights = {name: weight / total for name, weight in weights.items()}
-    elif method in ("rrf", "rsf") or query.is_phrase or query.is_boolean:
+    elif (prior.origin == "measured" and method in ("rrf", "rsf")) or query.is_phrase or query.is_boolean:
         weights = select_weights(query)
     else:
-        return Plan(query, method, {"keyword": prior, "semantic": 1.0 - prior}, None, leans=method == "convex")
+        weights = {"keyword": prior.keyword, "semantic": 1.0 - prior.keyword}
+        k = (prior.k or select_k(query)) if method == "rrf" else None
+        return Plan(query, method, weights, k, prior.leans and method == "convex", prior.origin)
+    origin = "" if fixed else prior.origin
     if method != "rrf":
-        return Plan(query, method, weights, None)
-    return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query))
+        return Plan(query, method, weights, None, prior=origin)
+    return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query), prior=origin)
 
 
 def leaning(weights: Mapping[str, float], keyword: KeywordHits, semantic: VectorHits) -> dict[str, float]:
@@ -155,7 +173,7 @@ class Retriever:
         vector: Vector | None = None,
         exclude: Collection[int] = (),
         window: int,
-        limit: int,
+        limit: int | None,
     ) -> Found:
         """The fused ranking of one query; its vector is made unless it is given.
 
@@ -175,13 +193,12 @@ class Retriever:
                 found.keyword = self._keyword.search(terms, scope, exclude, window)
         if semantic:
             vector = found.attempt("semantic", semantic.result)
-        rankings = {"keyword": found.keyword.ranking, "semantic": found.semantic.ranking}
         if plan.method == "convex":
             with found.timed("complete"):
-                rankings = self._completed(found, vector)
-        found.weights = leaning(plan.weights, found.keyword, found.semantic) if plan.leans else plan.weights
+                found.completed = self._completed(found, vector)
+        found.weights = weigh(found, plan)
         with found.timed("fuse"):
-            found.fused = _fuse(plan, found.weights, rankings, found.semantic.floor, limit)
+            found.fused = fuse(found, plan, limit)
         return found
 
     def _by_meaning(self, found: Found, text: str, vector: Vector | None, search: VectorSearch) -> Vector:
@@ -192,7 +209,7 @@ class Retriever:
             found.semantic = search(vector)
         return vector
 
-    def _completed(self, found: Found, vector: Vector | None) -> dict[str, list[tuple[int, float]]]:
+    def _completed(self, found: Found, vector: Vector | None) -> Rankings:
         """Every candidate of either retriever scored by both.
 
         An episode without a vector has no cosine, one that holds no term has no place among the keyword hits:
@@ -209,37 +226,20 @@ class Retriever:
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}
 
 
-def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
-    """What a recall did, for a person."""
-    return Explanation(
-        query=text,
-        kind=plan.query.kind,
-        terms=found.keyword.used,
-        left_out=found.keyword.left_out,
-        method=plan.method,
-        k=plan.k,
-        weights=dict(found.weights),
-        floors={"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor} if plan.method == "convex" else {},
-        windows={
-            "asked": window,
-            "keyword": len(found.keyword.ranking),
-            "semantic": len(found.semantic.ranking),
-        },
-        milliseconds=dict(found.milliseconds),
-    )
+def weigh(found: Found, plan: Plan) -> Mapping[str, float]:
+    """The weights of a plan for what was found."""
+    return leaning(plan.weights, found.keyword, found.semantic) if plan.leans else plan.weights
 
 
-def _fuse(
-    plan: Plan,
-    weights: Mapping[str, float],
-    rankings: dict[str, list[tuple[int, float]]],
-    floor: float,
-    limit: int,
-) -> list[fusion.Fused]:
+def fuse(found: Found, plan: Plan, limit: int | None) -> list[fusion.Fused]:
+    """The fused ranking that a plan makes of what was found, also of what a plan with other weights above 0 found."""
+    weights, rankings = weigh(found, plan), {"keyword": found.keyword.ranking, "semantic": found.semantic.ranking}
     if plan.method == "convex":
-        floors = {"keyword": KEYWORD_FLOOR, "semantic": floor}
-        return fusion.convex(rankings, floors=floors, weights=weights, limit=limit)
+        floors = {"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor}
+        # A retriever whose weight is 0 was never asked, and completes nothing.
+        asked = found.completed if min(plan.weights.values()) > 0.0 else rankings
+        return fusion.convex(asked, floors=floors, weights=weights, limit=limit)
     if plan.method == "rrf":
         return fusion.rrf(rankings, weights=weights, k=plan.k or 0.0, limit=limit)
-    fuse: Callable[..., list[fusion.Fused]] = fusion.rsf if plan.method == "rsf" else fusion.dbsf
-    return fuse(rankings, weights=weights, limit=limit)
+    by_score: Callable[..., list[fusion.Fused]] = fusion.rsf if plan.method == "rsf" else fusion.dbsf
+    return by_score(rankings, weights=weights, limit=limit)

@@ -106,7 +106,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a recall was made: what the query became, and what each stage used and took."""
+    """How a recall was made: what the query became, and what each stage used and took.
+
+    `prior` is where the automatic weights come from, "measured" or "tuned"; empty where they are fixed.
+    """
 
     query: str
     kind: str
@@ -114,10 +117,25 @@ class Explanation:
     left_out: tuple[str, ...]
     method: str
     k: float | None
+    prior: str
     weights: Mapping[str, float]
     floors: Mapping[str, float]
     windows: Mapping[str, int]
     milliseconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Where a recall lost an episode: the stage, a sentence with the way out, and its rank in either retriever.
+
+    `short_by` is how far its score lies below the last that was returned.
+    """
+
+    stage: Literal["scope", "excluded", "terms", "window", "cut", "recalled"]
+    sentence: str
+    keyword_rank: int | None = None
+    semantic_rank: int | None = None
+    short_by: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,13 @@ def sessions_in_scope(db: apsw.Connection, scope: Scope) -> list[int] | None:
     return [row[0] for row in rows]
 
 
+def sees(db: apsw.Connection, scope: Scope, episode: int) -> bool:
+    """Whether there is such an episode and the scope may see it."""
+    sessions = sessions_in_scope(db, scope)
+    session: int | None = db.execute("SELECT session_id FROM episodes WHERE id = ?", (episode,)).get
+    return session is not None and (sessions is None or session in sessions)
+
+
 def insert_episode(db: apsw.Connection, session: int, message: Message, time: datetime) -> int | None:
     """The new episode's id; None when the session already has a message of that source."""
     metadata = json.dumps(dict(message.metadata), ensure_ascii=False)

@@ -121,6 +121,39 @@ def test_a_query_without_words_to_look_up_is_answered_by_meaning_alone(memory: M
     assert contents(memory.recall("how do I do it?")) == []
 
 
+# Context
+
+
+def test_an_answer_is_near_by_the_question_beside_it(memory: Memory) -> None:
+    for number in range(12):
+        memory.add(f"other matters entirely {number}", session="s")
+    memory.add("what is the code for the cellar door", session="s")
+    answer = memory.add("4711", session="s")
+    for number in range(12):
+        memory.add(f"more matters of another kind {number}", session="s")
+    found = {hit.episode.id: hit for hit in memory.recall("code for the cellar door", limit=50)}
+    (near,) = [given.raw for given in found[answer.id].contributions if given.ranking == "semantic"]
+    memory.settings({"semanticWeight": 1, "keywordWeight": 0})
+    alone = {hit.episode.id: hit for hit in memory.recall("code for the cellar door", limit=50)}
+    (bare,) = [given.raw for given in alone[answer.id].contributions]
+    assert near is not None
+    assert bare is not None
+    assert near > bare + 0.1
+
+
+def test_a_message_without_neighbours_or_vectors_beside_it_is_compared_alone(open_memory: Opener) -> None:
+    memory = open_memory(BrokenEmbedder())
+    for number in range(6):
+        memory.add(f"apple {number}", session="s")
+    memory.close()
+    memory = open_memory()
+    added = memory.add("apple pie", session="s")
+    found = {hit.episode.id: hit for hit in memory.recall("apple pie")}
+    assert {given.ranking for given in found[added.id].contributions} == {"keyword", "semantic"}
+    assert found[added.id].contributions[1].raw == pytest.approx(1.0, abs=1e-3)
+    assert len(found) == 7
+
+
 # Why not
 
 

@@ -31,6 +31,7 @@ CONVERSATION_PRIOR = 0.75
 # ranks is noise: its weight falls with the square of that spread, and is the prior's at the usual one.
 USUAL_SPREAD = 0.4
 LEAST_SPREAD = 0.04  # so that its hits are still there, behind the others
+CONTEXT_WEIGHT = 0.35  # of a neighbour's vector beside the episode's own, as of its words in the keyword index
 KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
 
 THREADS = 8  # semantic searches that run at once
@@ -195,7 +196,7 @@ class Retriever:
             vector = found.attempt("semantic", semantic.result)
         if plan.method == "convex":
             with found.timed("complete"):
-                found.completed = self._completed(found, vector)
+                found.completed = self._completed(found, vector, in_context=bool(plan.prior))
         found.weights = weigh(found, plan)
         with found.timed("fuse"):
             found.fused = fuse(found, plan, limit)
@@ -209,8 +210,26 @@ class Retriever:
             found.semantic = search(vector)
         return vector
 
-    def _completed(self, found: Found, vector: Vector | None) -> Rankings:
-        """Every candidate of either retriever scored by both.
+    def _in_context(self, vector: Vector, vectors: VectorIndex, ids: Collection[int]) -> dict[int, float]:
+        """The cosines of the query to candidates with their context: an episode's vector plus its neighbours'.
+
+        Of an episode in pieces the nearest counts. An answer that says little by itself is near by its question.
+        """
+        neighbours = self._keyword.neighbours(ids)
+        pieces = vectors.vectors({*ids, *(near for beside in neighbours.values() for near in beside)})
+        place = {id_: number for number, id_ in enumerate(pieces)}
+        best = np.stack([_nearest(rows, vector) for rows in pieces.values()] + [np.zeros_like(vector)])
+        known = sorted(id_ for id_ in ids if id_ in place)
+        beside = [[place[near] for near in neighbours.get(id_, ()) if near in place] for id_ in known]
+        widest = max(map(len, beside), default=0)
+        padded = np.array([places + [-1] * (widest - len(places)) for places in beside], dtype=np.int64)
+        context = best[padded.reshape(len(known), widest)].sum(axis=1)
+        summed = best[[place[id_] for id_ in known]] + CONTEXT_WEIGHT * context
+        cosines = np.einsum("ij,j->i", summed, vector) / np.maximum(np.linalg.norm(summed, axis=1), 1e-9)
+        return dict(zip(known, cosines.tolist(), strict=True))
+
+    def _completed(self, found: Found, vector: Vector | None, *, in_context: bool) -> Rankings:
+        """Every candidate of either retriever scored by both, its context included where that is wanted.
 
         An episode without a vector has no cosine, one that holds no term has no place among the keyword hits:
         its score would be the floor, its rank would say something that is not so.
@@ -221,9 +240,18 @@ class Retriever:
         if only_semantic:
             scores = zip(only_semantic, found.keyword.score(only_semantic), strict=True)
             keyword.update((id_, score) for id_, score in scores if score > KEYWORD_FLOOR)
-        if vector is not None and self._vectors is not None and only_keyword:
-            semantic.update(self._vectors.score(vector, only_keyword))
+        if vector is not None and self._vectors is not None:
+            if in_context and self._keyword.are_conversations():
+                semantic = self._in_context(vector, self._vectors, keyword.keys() | semantic.keys())
+            elif only_keyword:
+                semantic.update(self._vectors.score(vector, only_keyword))
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}
+
+
+def _nearest(pieces: NDArray[np.float32], vector: Vector) -> Vector:
+    """The piece of an episode that is nearest to the query."""
+    nearest: Vector = pieces[int(np.argmax(np.einsum("ij,j->i", pieces, vector)))] if len(pieces) > 1 else pieces[0]
+    return nearest
 
 
 def weigh(found: Found, plan: Plan) -> Mapping[str, float]:

@@ -171,6 +171,17 @@ def test_what_a_failed_transaction_put_is_never_seen(index: VectorIndex, tmp_pat
     assert same(search(index, ALL, (), 100).ranking, brute(QUERY, list(range(1, 41))))
 
 
+def test_the_vectors_of_given_episodes_are_their_own_whatever_the_order_they_came_in(index: VectorIndex) -> None:
+    rows = units(40)
+    index.put([(5, rows[30:33])])
+    found = index.vectors([9, 5, 40, 999])
+    assert found.keys() == {5, 9, 40}
+    assert np.array_equal(found[5], rows[30:33])
+    assert np.array_equal(found[9], rows[8:9])
+    assert np.array_equal(found[40], rows[39:40])
+    assert index.vectors([]) == {}
+
+
 def test_missing_vectors_are_listed_in_order(make: Callable[..., VectorIndex]) -> None:
     index = make()
     assert index.counts() == (0, 40)

@@ -38,6 +38,10 @@ class KeywordIndex(Protocol):
         """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
         ...
 
+    def neighbours(self, ids: Collection[int]) -> dict[int, Sequence[int]]:
+        """Who stands beside each of these episodes in its session, near enough to count as its context."""
+        ...
+
     def are_conversations(self) -> bool:
         """Whether the store holds conversations rather than single texts."""
         ...

@@ -63,3 +63,11 @@ def documents_of(db: apsw.Connection, ids: Collection[int]) -> dict[int, Documen
         (json.dumps(sorted(ids)),),
     )
     return {id_: Document(own, hashes, memoryview(near).cast("q")) for id_, own, hashes, near in found}
+
+
+def neighbours_of(db: apsw.Connection, ids: Collection[int]) -> dict[int, Sequence[int]]:
+    """The neighbours of the given episodes that have an entry."""
+    found: Any = db.execute(
+        "SELECT id, near FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(ids)),)
+    )
+    return {id_: memoryview(near).cast("q").tolist() for id_, near in found}

@@ -20,7 +20,7 @@ import numpy as np
 from twofold.keyword import KeywordHits
 from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, bm25, term_hash
 from twofold.keyword.candidates import Candidates
-from twofold.keyword.entries import documents_of, look_up, statistics
+from twofold.keyword.entries import documents_of, look_up, neighbours_of, statistics
 from twofold.store import Store, rows
 from twofold.text import ANALYSER, index_terms
 from twofold.types import Scope
@@ -99,6 +99,11 @@ class Fts5Index:
         ranking = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit] if limit > 0 else []
         shown = tuple(term.text for term in used)
         return KeywordHits(ranking, shown, tuple(term for term in terms if term not in set(shown)), score)
+
+    def neighbours(self, ids: Collection[int]) -> dict[int, Sequence[int]]:
+        """Who stands beside each of these episodes in its session, near enough to count as its context."""
+        with self._store.read() as db:
+            return neighbours_of(db, ids)
 
     def are_conversations(self) -> bool:
         """Whether the store holds conversations rather than single texts, by what an average entry consists of."""

@@ -51,6 +51,10 @@ class VectorIndex(Protocol):
         """The cosine of each given episode that has a vector."""
         ...
 
+    def vectors(self, ids: Collection[int]) -> dict[int, NDArray[np.float32]]:
+        """The pieces, shape (pieces, dimension), of each given episode that has a vector."""
+        ...
+
     def missing(self, after: int, limit: int) -> list[int]:
         """Up to `limit` episodes above the id `after` that have no vector of this model, in order."""
         ...

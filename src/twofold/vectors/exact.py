@@ -61,6 +61,21 @@ class _Snapshot:
         ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
         return VectorHits(ranking[:limit], floor, len(best))
 
+    def pieces_of(self, ids: Collection[int]) -> dict[int, Floats]:
+        """The rows of the given episodes, by episode."""
+        wanted = np.array(sorted(ids), dtype=np.int64)
+        order = None if self._is_sorted() else np.argsort(self.episode_of, kind="stable")
+        first = np.searchsorted(self.episode_of, wanted, "left", order)
+        last = np.searchsorted(self.episode_of, wanted, "right", order)
+        spans = zip(wanted.tolist(), first.tolist(), last.tolist(), strict=True)
+        if order is None:
+            return {id_: self.matrix[start:end] for id_, start, end in spans if start < end}
+        return {id_: self.matrix[order[start:end]] for id_, start, end in spans if start < end}
+
+    def _is_sorted(self) -> bool:
+        """Whether the episodes stand by id, as they do until one is edited or embedded late."""
+        return bool((self.episode_of[1:] >= self.episode_of[:-1]).all())
+
     def _places(self, sessions: Sequence[int] | None, exclude: Collection[int]) -> Ints | None:
         """The rows that may be seen, None for all of them."""
         if sessions is None and not exclude:
@@ -115,6 +130,12 @@ class ExactIndex:
         for (episode, _), score in zip(found, _cosines(matrix, vector), strict=True):
             scores[episode] = max(score, scores.get(episode, -1.0))
         return scores
+
+    def vectors(self, ids: Collection[int]) -> dict[int, Floats]:
+        """The pieces, shape (pieces, dimension), of each given episode that has a vector."""
+        with self._store.read() as db:
+            self._check_model(db)
+            return self._current(db).pieces_of(ids)
 
     def missing(self, after: int, limit: int) -> list[int]:
         """Up to `limit` episodes above the id `after` that have no vector of this model, in order."""

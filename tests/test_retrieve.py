@@ -69,6 +69,13 @@ def test_the_semantic_side_counts_the_less_the_less_its_best_hit_stands_out() ->
     assert 0.0 < weights[-1] < 0.01
 
 
+def test_the_keyword_side_counts_the_more_the_more_words_it_has() -> None:
+    even = {"keyword": 0.5, "semantic": 0.5}
+    words = [KeywordHits([(1, 5.0)], tuple(f"w{n}" for n in range(count))) for count in (1, 3, 6, 9, 20)]
+    shares = [leaning(even, found, meaning(USUAL_SPREAD), 0.2)["keyword"] for found in words]
+    assert shares == pytest.approx([0.4, 0.4, 0.5, 0.6, 0.6])
+
+
 def test_a_side_without_hits_gives_its_weight_to_the_other() -> None:
     assert leaning(PRIOR, KeywordHits([]), meaning(0.1)) == {"keyword": 0.0, "semantic": 1.0}
     assert leaning(PRIOR, WORDS, VectorHits([])) == {"keyword": 1.0, "semantic": 0.0}

@@ -27,6 +27,11 @@ from twofold.vectors import VectorHits, VectorIndex, VectorSearch
 DOCUMENT_PRIOR = 0.5
 CONVERSATION_PRIOR = 0.75
 
+# In a store of single texts the keyword side's share grows by so much from few words in the index to many, half of it
+# below the prior and half above: three words say little, nine say a lot.
+WORDS_SHARE = 0.2
+FEW_WORDS, MANY_WORDS = 3, 9
+
 # Where nothing in scope is like the query the best cosine hardly stands above the mean, and what the semantic side
 # ranks is noise: its weight falls with the square of that spread, and is the prior's at the usual one.
 USUAL_SPREAD = 0.4
@@ -46,7 +51,7 @@ class Plan:
     """What a query and the settings decide before anything is looked up.
 
     `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to
-    the side that knows more about the query at hand. `prior` is the origin of that prior, empty where it was not
+    the side that knows more about the query at hand, also by how many words it has (`words_share`). `prior` is the origin of that prior, empty where it was not
     asked.
     """
 
@@ -56,6 +61,7 @@ class Plan:
     k: float | None
     leans: bool = False
     prior: str = ""
+    words_share: float = 0.0
 
 
 @dataclass(slots=True)
@@ -97,11 +103,12 @@ class Prior:
     leans: bool = True
     k: float | None = None
     origin: str = "measured"
+    words_share: float = 0.0
 
 
 def measured_prior(are_conversations: bool) -> Prior:
     """The prior of a store that nobody has tuned."""
-    return Prior(CONVERSATION_PRIOR if are_conversations else DOCUMENT_PRIOR)
+    return Prior(CONVERSATION_PRIOR) if are_conversations else Prior(DOCUMENT_PRIOR, words_share=WORDS_SHARE)
 
 
 def plan(text: str, settings: Mapping[str, Value], prior: Prior) -> Plan:
@@ -121,22 +128,26 @@ def plan(text: str, settings: Mapping[str, Value], prior: Prior) -> Plan:
     else:
         weights = {"keyword": prior.keyword, "semantic": 1.0 - prior.keyword}
         k = (prior.k or select_k(query)) if method == "rrf" else None
-        return Plan(query, method, weights, k, prior.leans and method == "convex", prior.origin)
+        return Plan(query, method, weights, k, prior.leans and method == "convex", prior.origin, prior.words_share)
     origin = "" if fixed else prior.origin
     if method != "rrf":
         return Plan(query, method, weights, None, prior=origin)
     return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query), prior=origin)
 
 
-def leaning(weights: Mapping[str, float], keyword: KeywordHits, semantic: VectorHits) -> dict[str, float]:
+def leaning(
+    weights: Mapping[str, float], keyword: KeywordHits, semantic: VectorHits, words_share: float = 0.0
+) -> dict[str, float]:
     """The prior's weights, turned to the side that has found something; they add up to 1.
 
     A side without hits gives its weight to the other. A semantic side whose best hit hardly stands above the
     mean of its scope counts for little. Measured in docs/quality.md.
     """
     spread = USUAL_SPREAD if semantic.spread is None else semantic.spread
-    by_word = weights["keyword"] if keyword.ranking else 0.0
-    by_meaning = weights["semantic"] * max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 if semantic.ranking else 0.0
+    many = min(1.0, max(0.0, (len(keyword.used) - FEW_WORDS) / (MANY_WORDS - FEW_WORDS)))
+    share = weights["keyword"] + words_share * (many - 0.5)
+    by_word = share if keyword.ranking else 0.0
+    by_meaning = (1.0 - share) * max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 if semantic.ranking else 0.0
     total = by_word + by_meaning
     if total == 0.0:
         return dict(weights)
@@ -256,7 +267,9 @@ def _nearest(pieces: NDArray[np.float32], vector: Vector) -> Vector:
 
 def weigh(found: Found, plan: Plan) -> Mapping[str, float]:
     """The weights of a plan for what was found."""
-    return leaning(plan.weights, found.keyword, found.semantic) if plan.leans else plan.weights
+    if not plan.leans:
+        return plan.weights
+    return leaning(plan.weights, found.keyword, found.semantic, plan.words_share)
 
 
 def fuse(found: Found, plan: Plan, limit: int | None) -> list[fusion.Fused]:

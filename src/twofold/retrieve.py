@@ -50,9 +50,9 @@ Result = TypeVar("Result")
 class Plan:
     """What a query and the settings decide before anything is looked up.
 
-    `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to
-    the side that knows more about the query at hand, also by how many words it has (`words_share`). `prior` is the origin of that prior, empty where it was not
-    asked.
+    `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to the
+    side that knows more about the query at hand, also by how many words it has (`words_share`). `prior` is the
+    origin of that prior, empty where it was not asked.
     """
 
     query: Query

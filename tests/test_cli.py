@@ -44,7 +44,10 @@ def told(done: subprocess.CompletedProcess[str]) -> Any:
 
 def test_every_command_is_a_method_of_memory() -> None:
     method = {"import": "import_", "embed": "embed_missing"}
-    elsewhere = {"eval": "judges what Memory answers, so it lives above it, in twofold.evaluate"}
+    elsewhere = {
+        "eval": "judges what Memory answers, so it lives above it, in twofold.evaluate",
+        "tune": "judges what Memory finds, so it lives above it, in twofold.tune",
+    }
     for name in cli.twofold.commands.keys() - elsewhere:
         assert inspect.isfunction(getattr(Memory, method.get(name, name.replace("-", "_")))), name
 

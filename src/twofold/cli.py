@@ -18,13 +18,14 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from twofold import __version__, datasets, output, scorecard
+from twofold import __version__, datasets, judged, output, scorecard
 from twofold.errors import InvalidInput, TwofoldError
 from twofold.evaluate import Evaluation, evaluate, steps
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
 from twofold.messages import check
 from twofold.settings import spec
+from twofold.tune import tune as choose_prior
 from twofold.types import ROLES, Message, Role
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -296,6 +297,28 @@ def eval_(
         scorecard.plot(plot, done)
 
 
+@twofold.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--project", help="Project of the queries that name none.")
+@click.option("--apply", is_flag=True, help="Use what was chosen, if it is shown better.")
+@click.option("--undo", is_flag=True, help="Bring back what was used before the last --apply.")
+@database
+@as_json
+def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Path | None, as_json: bool) -> None:
+    """Choose how recall fuses in this store by FILE, your own judged queries, a JSON object a line."""
+    if undo == (file is not None) or (undo and apply):
+        raise click.UsageError("name a file of judged queries, or say --undo alone")
+    if file is None:
+        with Memory.open(db) as memory:
+            prior = memory.set_prior(None)
+        output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
+        return
+    queries = list(judged.read(file, project))
+    with Memory.open(db) as memory, _bar("queries", len(queries)) as progress:
+        result = choose_prior(memory, queries, apply=apply, progress=progress)
+    output.show(result, as_json, lambda: output.tuning(result))
+
+
 def main() -> None:
     """The entry point: exit 0, 1 with one clear sentence, or 2 for wrong usage."""
     for stream in (sys.stdout, sys.stderr):
@@ -327,7 +350,7 @@ def _fail(sentence: str) -> None:
 @contextmanager
 def _bar(unit: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar for work over a second, on stderr, when that is a terminal."""
-    from tqdm import tqdm  # only two commands need it
+    from tqdm import tqdm  # only some commands need it
 
     with tqdm(total=total, unit=f" {unit}", delay=1, disable=None, file=sys.stderr) as bar:
         yield lambda done: cast(None, bar.update(done - bar.n))

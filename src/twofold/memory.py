@@ -12,7 +12,7 @@ from typing import Literal
 
 import apsw
 
-from twofold import diagnose, retrieve, scopes
+from twofold import diagnose, priors, retrieve, scopes
 from twofold import messages as incoming
 from twofold import settings as known_settings
 from twofold.embed import Embedder
@@ -41,7 +41,6 @@ from twofold.vectors import VectorIndex
 from twofold.vectors.exact import ExactIndex
 from twofold.writer import BATCH, Progress, Writer
 
-TUNED = "prior"  # the stored setting that `tune` writes
 MOST_LIMIT = 1000  # hits of one recall
 
 
@@ -293,6 +292,17 @@ class Memory:
         with self._store.read():
             return self._settings()
 
+    def prior(self) -> retrieve.Prior:
+        """What automatic weights start from: tuned if it was, else measured for this kind of store."""
+        with self._store.read() as db:
+            return priors.read(db) or retrieve.measured_prior(self._keyword.are_conversations())
+
+    def set_prior(self, prior: retrieve.Prior | None) -> retrieve.Prior:
+        """Set another, from the next recall on; None takes the last back. Returns what counts. Raises InvalidInput."""
+        with self._store.write() as db:
+            priors.write(db, prior) if prior else priors.take_back(db)
+            return self.prior()
+
     def status(self) -> Status:
         """What the store holds, and how many episodes wait for a vector."""
         with self._store.read() as db:
@@ -333,11 +343,6 @@ class Memory:
             stored = rows.read_settings(db)
         return dict(self._base) | {name: value for name, value in stored.items() if name in known_settings.SPECS}
 
-    def _prior(self, db: apsw.Connection) -> retrieve.Prior:
-        """What automatic weights start from: tuned if it was, else measured for this kind of store."""
-        tuned = rows.read_settings(db).get(TUNED)
-        return retrieve.Prior(**tuned) if tuned else retrieve.measured_prior(self._keyword.are_conversations())
-
     def _asked(
         self,
         db: apsw.Connection,
@@ -353,7 +358,7 @@ class Memory:
         settings = self._settings()
         cut = _limit(int(settings["semanticLimit"]) if limit is None else limit)
         return _Asked(
-            retrieve.plan(query, settings, self._prior(db)),
+            retrieve.plan(query, settings, self.prior()),
             scopes.resolve(db, session, project, sessions),
             incoming.ids("exclude", exclude),
             cut,

@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
+from twofold.retrieve import Prior
 from twofold.settings import SPECS
+from twofold.tune import Gain, Tuning
 from twofold.types import Contribution, Episode, Explanation, ImportReport, Project, Recall, Session, Status
 
 SNIPPET = 280  # characters of a recalled message that a list shows
@@ -134,6 +136,38 @@ def status(state: Status) -> Iterator[str]:
         state.episodes, "episode"
     )
     yield f"vectors   {state.vectors:,} of {state.model or 'no model'}; {state.waiting:,} waiting"
+
+
+def prior(one: Prior) -> str:
+    """A prior in a line."""
+    k = "" if one.k is None else f", k {one.k:g}"
+    leans = ", leaning to the side that found more" if one.leans else ""
+    leans += f", by number of words {one.words_share:g}" if one.words_share else ""
+    return f"{one.method}{k}, keyword {one.keyword:.2f}, semantic {1.0 - one.keyword:.2f}{leans} ({one.origin})"
+
+
+def tuning(done: Tuning) -> Iterator[str]:
+    """What tuning found, and what came of it."""
+    dropped = f"; {done.dropped:,} left out, their episodes are not there" if done.dropped else ""
+    yield f"{done.queries:,} judged queries{dropped}; nDCG@10 of"
+    yield f"  current   {done.current_score:.4f}  {prior(done.current)}"
+    yield f"  {done.arm:8}  {done.arm_score:.4f}  the better of keyword and semantic recall alone"
+    yield f"  choice    {done.held_out:.4f}  on held-out queries"
+    if done.instead:
+        yield f"{done.instead}, so the better of them alone is the choice"
+    yield f"chosen: {prior(done.chosen)}"
+    yield f"  against current   {_gain(done.gain)}"
+    yield f"  against {done.arm:8}  {_gain(done.over_arm)}"
+    if done.refused:
+        yield f"refused, nothing is changed: {done.refused}"
+    elif done.applied:
+        yield "applied; take it back with: twofold tune --undo"
+    else:
+        yield "shown better, nothing is changed yet; use it with: --apply"
+
+
+def _gain(gain: Gain) -> str:
+    return f"{gain.mean:+.4f} ({100 * gain.level:g} % from {gain.low:+.4f} to {gain.high:+.4f}, p {gain.p:.4f})"
 
 
 def demo(state: Status, shows: Iterable[str], recalls: Iterable[Recall]) -> Iterator[str]:

@@ -145,7 +145,7 @@ def leaning(
     """
     spread = USUAL_SPREAD if semantic.spread is None else semantic.spread
     many = min(1.0, max(0.0, (len(keyword.used) - FEW_WORDS) / (MANY_WORDS - FEW_WORDS)))
-    share = weights["keyword"] + words_share * (many - 0.5)
+    share = min(1.0, max(0.0, weights["keyword"] + words_share * (many - 0.5)))
     by_word = share if keyword.ranking else 0.0
     by_meaning = (1.0 - share) * max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 if semantic.ranking else 0.0
     total = by_word + by_meaning

@@ -185,6 +185,16 @@ def episodes_in_scope(db: apsw.Connection, scope: Scope) -> list[int]:
     return [row[0] for row in rows]
 
 
+def episodes_of_sources(db: apsw.Connection, sources: Iterable[str]) -> dict[str, list[int]]:
+    """The ids of the episodes of each source, which is one in each session at most."""
+    found: dict[str, list[int]] = {}
+    for source, id_ in db.execute(
+        "SELECT source, id FROM episodes WHERE source IN (SELECT value FROM json_each(?))", (json.dumps(list(sources)),)
+    ):
+        found.setdefault(source, []).append(id_)
+    return found
+
+
 def last_time(db: apsw.Connection, session: str, project: str | None) -> datetime | None:
     """The time of the last episode of a session, given by names."""
     value: int | None = db.execute(

@@ -1,0 +1,85 @@
+"""A user's own judged queries: a JSONL file with a query and what answers it on each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twofold import messages as incoming
+from twofold.errors import ImportFailed, InvalidInput
+from twofold.importers import Losses
+from twofold.importers.files import documents
+
+SHAPE = '{"query": "...", "episodes": [12, 40]} or {"query": "...", "sources": ["..."]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A query, the episodes that answer it (by id or by source), and where they are looked for.
+
+    `place` is where it was read, for messages.
+    """
+
+    query: str
+    episodes: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
+    session: str | None = None
+    project: str | None = None
+    place: str = "a judged query"
+
+
+def read(path: Path, project: str | None = None) -> Iterator[Judged]:
+    """The judged queries of a file; `project` is that of the lines that name none.
+
+    Raises ImportFailed naming file and line.
+    """
+    for place, line in _lines(path):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ImportFailed(f"{place}: not JSON; write {SHAPE}") from None
+        if not isinstance(row, dict):
+            raise ImportFailed(f"{place}: {line[:40]!r} is no object; write {SHAPE}")
+        try:
+            yield _judged(place, {"project": project} | row)
+        except InvalidInput as error:
+            raise ImportFailed(f"{place}: {error}") from None
+
+
+def _judged(place: str, row: dict[str, Any]) -> Judged:
+    query = row.get("query")
+    if not isinstance(query, str):
+        raise InvalidInput(f"there is no query, a text; write {SHAPE}")
+    incoming.content("the query", query)
+    for scope in ("session", "project"):
+        if row.get(scope) is not None:
+            incoming.name(scope, row[scope])
+    given = [key for key in ("episodes", "sources") if row.get(key) is not None]
+    if len(given) != 1:
+        raise InvalidInput(f"give either episodes or sources; write {SHAPE}")
+    values = row[given[0]]
+    if not isinstance(values, list) or not values:
+        raise InvalidInput(f"{given[0]} is {str(values)[:40]!r}; give a list of at least one")
+    if given == ["sources"]:
+        for source in values:
+            incoming.name("source", source)
+        return Judged(query, (), tuple(values), row.get("session"), row["project"], place)
+    return Judged(query, incoming.ids("episodes", values), (), row.get("session"), row["project"], place)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines that are not blank, each with its place."""
+    for document in documents(path, Losses()):
+        number = 0
+        while line := document.stream.line():
+            number += 1
+            place = f"{document.label}, line {number}"
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError:
+                raise ImportFailed(f"{place}: not UTF-8; save the file as UTF-8") from None
+            if text:
+                yield place, text

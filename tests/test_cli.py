@@ -102,7 +102,7 @@ def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Pat
     done = run("import", "long.jsonl")
     assert done.returncode == 1
     assert "line 1201" in done.stderr
-    assert told(run("status", "--json"))["episodes"] == 0
+    assert "there is no database" in run("status").stderr
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,15 @@ def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Pat
         (["import", "broken.jsonl"], 1, "line 2"),
         (["forget", "--session", "s"], 1, "without a terminal say --yes"),
         (["status", "--db", "broken.jsonl"], 1, "is not a SQLite database"),
-        (["status", "--db", "no/such/folder/x.db"], 1, "cannot be opened"),
+        (["status", "--db", "mistyped.db"], 1, "there is no database mistyped.db; add and import make one"),
+        (["add", "x", "--db", "no/such/folder/x.db"], 1, "cannot be opened"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence_and_an_exit_status(
     run: Run, tmp_path: Path, arguments: list[str], code: int, says: str
 ) -> None:
     (tmp_path / "broken.jsonl").write_text('{"content": "one"}\n{"content": \n' * 40)
+    run("settings")
     done = run(*arguments)
     assert done.returncode == code
     assert says in done.stderr

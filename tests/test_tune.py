@@ -218,6 +218,7 @@ Command = Callable[..., str]
 @pytest.fixture
 def command(noisy: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs `twofold tune` over the noisy store."""
+    monkeypatch.setenv("TWOFOLD_DB", noisy.status().path)
     monkeypatch.setattr(cli.Memory, "open", lambda db: _Kept(noisy))
 
     def run(*arguments: str) -> str:

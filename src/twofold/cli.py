@@ -19,11 +19,12 @@ from typing import Any, TypeVar, cast
 import click
 
 from twofold import __version__, datasets, judged, output, scorecard
-from twofold.errors import InvalidInput, TwofoldError
+from twofold.errors import InvalidInput, StoreError, TwofoldError
 from twofold.evaluate import Evaluation, evaluate, steps
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
 from twofold.messages import check
+from twofold.settings import database as known_database
 from twofold.settings import spec
 from twofold.tune import tune as choose_prior
 from twofold.types import ROLES, Message, Role
@@ -88,7 +89,7 @@ def recall(
     """Find the episodes that fit a query best."""
     if everything and (session or project):
         raise click.UsageError("--all searches everything; leave out --session and --project, or --all")
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         found = memory.recall(" ".join(query), session=session, project=project, limit=limit, explain=explain)
     output.show(found, as_json, lambda: output.recall(found))
 
@@ -111,7 +112,7 @@ def why_not(
     as_json: bool,
 ) -> None:
     """Say at which stage a recall loses an episode, and what would have kept it."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         told = memory.why_not(" ".join(query), episode, session=session, project=project, limit=limit)
     output.show(told, as_json, lambda: [f"{told.stage}: {told.sentence}"])
 
@@ -145,7 +146,7 @@ def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: 
 @as_json
 def sessions(project: str | None, db: Path | None, as_json: bool) -> None:
     """List the sessions, the one that spoke last first."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         listed = memory.sessions(project)
     output.show(listed, as_json, lambda: output.sessions(listed))
 
@@ -155,7 +156,7 @@ def sessions(project: str | None, db: Path | None, as_json: bool) -> None:
 @as_json
 def projects(db: Path | None, as_json: bool) -> None:
     """List the projects."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         listed = memory.projects()
     output.show(listed, as_json, lambda: output.projects(listed))
 
@@ -168,7 +169,7 @@ def projects(db: Path | None, as_json: bool) -> None:
 @as_json
 def show(session: str | None, project: str | None, episode: int | None, db: Path | None, as_json: bool) -> None:
     """Print a session from its beginning, or one episode."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         listed = memory.show(session, project=project, episode=episode)
     output.show(listed, as_json, lambda: [line for one in listed for line in output.episode(one)])
 
@@ -180,7 +181,7 @@ def show(session: str | None, project: str | None, episode: int | None, db: Path
 @as_json
 def edit(episode: int, text: str, db: Path | None, as_json: bool) -> None:
     """Give an episode other words."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         changed = memory.edit(episode, text)
     output.show(changed, as_json, lambda: output.episode(changed))
 
@@ -207,7 +208,7 @@ def forget(
         if not sys.stdin.isatty():
             raise InvalidInput("forgetting a session or a project asks first; without a terminal say --yes")
         click.confirm(f"Forget all of {f'session {session!r}' if session else f'project {project!r}'}?", abort=True)
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         count = memory.forget(episode=episode, session=session, project=project, purge=purge)
     output.show({"forgotten": count}, as_json, lambda: [f"forgot {output.count(count, 'episode')}"])
 
@@ -234,7 +235,7 @@ def settings(changes: tuple[str, ...], db: Path | None, as_json: bool) -> None:
 @as_json
 def status(db: Path | None, as_json: bool) -> None:
     """Say what the store holds."""
-    with Memory.open(db) as memory:
+    with Memory.open(_existing(db)) as memory:
         state = memory.status()
     output.show(state, as_json, lambda: output.status(state))
 
@@ -244,7 +245,7 @@ def status(db: Path | None, as_json: bool) -> None:
 @as_json
 def embed(db: Path | None, as_json: bool) -> None:
     """Make the vectors that are missing."""
-    with Memory.open(db) as memory, _bar("episodes", memory.status().waiting) as progress:
+    with Memory.open(_existing(db)) as memory, _bar("episodes", memory.status().waiting) as progress:
         made = memory.embed_missing(progress=progress)
     output.show({"embedded": made}, as_json, lambda: [f"made vectors for {output.count(made, 'episode')}"])
 
@@ -309,12 +310,12 @@ def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Pa
     if undo == (file is not None) or (undo and apply):
         raise click.UsageError("name a file of judged queries, or say --undo alone")
     if file is None:
-        with Memory.open(db) as memory:
+        with Memory.open(_existing(db)) as memory:
             prior = memory.set_prior(None)
         output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
         return
     queries = list(judged.read(file, project))
-    with Memory.open(db) as memory, _bar("queries", len(queries)) as progress:
+    with Memory.open(_existing(db)) as memory, _bar("queries", len(queries)) as progress:
         result = choose_prior(memory, queries, apply=apply, progress=progress)
     output.show(result, as_json, lambda: output.tuning(result))
 
@@ -354,6 +355,14 @@ def _bar(unit: str, total: int) -> Iterator[Callable[[int], None]]:
 
     with tqdm(total=total, unit=f" {unit}", delay=1, disable=None, file=sys.stderr) as bar:
         yield lambda done: cast(None, bar.update(done - bar.n))
+
+
+def _existing(db: Path | None) -> Path:
+    """The database to be read. Raises StoreError where there is none: a mistyped name must not look empty."""
+    path = db or known_database()
+    if not path.exists():
+        raise StoreError(f"there is no database {path}; add and import make one, --db and TWOFOLD_DB name another")
+    return path
 
 
 def _sample(name: str) -> Path:

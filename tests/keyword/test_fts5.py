@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -243,3 +243,32 @@ def test_an_engine_error_is_an_error_not_an_empty_answer(memory: Memory, tmp_pat
     store.close()
     with pytest.raises(StoreError, match="SQLite reports"):
         memory.recall("apple")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_after_any_history_of_changes_the_index_is_the_one_made_anew(open_memory: Opener, seed: int) -> None:
+    chance = random.Random(seed)
+    memory = open_memory(None)
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+    def message(number: int) -> Message:
+        text = " ".join(f"w{chance.randint(0, 60)}" for _ in range(chance.randint(1, 9)))
+        time = start + timedelta(minutes=chance.randint(0, 200))  # in any order, many at the same minute
+        return Message(text, session=f"s{number % 3}", project="p" if number % 3 else None, time=time)
+
+    for round_ in range(6):
+        memory.import_([message(number) for number in range(chance.randint(1, 40))])
+        for episode in [shown for session in memory.sessions() for shown in memory.show(str(session.id))]:
+            if chance.random() < 0.1:
+                memory.edit(episode.id, f"edited w{chance.randint(0, 60)} {round_}")
+            elif chance.random() < 0.1:
+                memory.forget(episode=episode.id)
+    db = memory._store.connection
+    everything = "SELECT id, own, hashes, near FROM keyword_docs ORDER BY id"
+    kept, counted = db.execute(everything).fetchall(), statistics(db)
+    ranking = index_of(memory).search(["w3", "w17", "edit"], ALL, (), 100).ranking
+    index_of(memory).rebuild()
+    assert db.execute(everything).fetchall() == kept
+    assert statistics(db) == counted
+    assert index_of(memory).search(["w3", "w17", "edit"], ALL, (), 100).ranking == ranking
+    memory.check()

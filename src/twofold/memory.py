@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import islice
@@ -134,8 +134,7 @@ class Memory:
         message = incoming.check(
             Message(content, role, session or "default", project or None, time or _now(), metadata or {})
         )
-        (id_,) = self._writer.add([message])
-        assert id_ is not None  # only a message with a source can be there already
+        (id_,) = self._writer.store(self._writer.prepare([message]))
         return self.show(episode=id_)[0]
 
     def import_(self, messages: Iterable[Message], *, progress: Progress | None = None) -> ImportReport:
@@ -145,18 +144,13 @@ class Memory:
         number of messages taken so far. Raises InvalidInput at the first message that cannot be stored,
         naming its place; the batches before stay.
         """
-        added = duplicates = taken = 0
+        added = taken = 0
         touched: set[tuple[str | None, str]] = set()
-        stream = iter(messages)
-        while batch := list(islice(stream, BATCH)):
-            for place, message in enumerate(batch, start=taken + 1):
-                _check_at(place, message)
-            touched |= {(message.project, message.session) for message in batch}
-            new = sum(id_ is not None for id_ in self._writer.add(batch))
-            added, duplicates, taken = added + new, duplicates + len(batch) - new, taken + len(batch)
+        for stored, read in self._writer.stream(_batches(messages, touched)):
+            added, taken = added + stored, taken + read
             if progress:
                 progress(taken)
-        return ImportReport(added, duplicates, len(touched), self.status().waiting)
+        return ImportReport(added, taken - added, len(touched), self.status().waiting)
 
     def edit(self, episode: int, content: str) -> Episode:
         """Give an episode other words; the old ones and their vector are gone in the same transaction."""
@@ -385,11 +379,17 @@ def _limit(limit: int) -> int:
     return limit
 
 
-def _check_at(place: int, message: Message) -> None:
-    try:
-        incoming.check(message)
-    except InvalidInput as error:
-        raise InvalidInput(f"message {place}: {error}") from None
+def _batches(messages: Iterable[Message], touched: set[tuple[str | None, str]]) -> Iterator[list[Message]]:
+    """Checked messages, BATCH at a time, their sessions noted. Raises InvalidInput naming a bad message's place."""
+    stream = enumerate(messages, start=1)
+    while batch := list(islice(stream, BATCH)):
+        for place, message in batch:
+            try:
+                incoming.check(message)
+            except InvalidInput as error:
+                raise InvalidInput(f"message {place}: {error}") from None
+            touched.add((message.project, message.session))
+        yield [message for _, message in batch]
 
 
 def _episode(db: apsw.Connection, id_: int) -> Episode:

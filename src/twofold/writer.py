@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import numpy as np
@@ -22,6 +24,15 @@ Pieces = NDArray[np.float32]
 Progress = Callable[[int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """New messages and, aligned with them, their vectors; `taken` counts those that were there already as well."""
+
+    messages: list[Message]
+    pieces: list[Pieces | None]
+    taken: int
+
+
 class Writer:
     """Everything that changes episodes. Texts are embedded before the write lock is taken, never under it."""
 
@@ -33,20 +44,36 @@ class Writer:
         self._vectors = vectors
         self._embedder = embedder
 
-    def add(self, messages: Sequence[Message]) -> list[int | None]:
-        """Store checked messages; their ids, None for one whose source its session already has."""
+    def prepare(self, messages: Sequence[Message]) -> Prepared:
+        """What is new of checked messages, with its vectors; nothing is written yet."""
         with self._store.read() as db:
             known = rows.known_sources(db, messages)
-        places = [place for place, there in enumerate(known) if not there]
-        new = [messages[place] for place in places]
-        pieces = self._embed([message.content for message in new])
-        ids: list[int | None] = [None] * len(messages)
+        new = [message for message, there in zip(messages, known, strict=True) if not there]
+        return Prepared(new, self._embed([message.content for message in new]), len(messages))
+
+    def store(self, prepared: Prepared) -> list[int]:
+        """Store it in one transaction; the ids of those messages that another writer has not brought meanwhile."""
         with self._store.write():
-            for place, id_ in zip(places, self._insert(new), strict=True):
-                ids[place] = id_
-            self._keyword.put([id_ for id_ in ids if id_ is not None])
-            self._put_vectors([ids[place] for place in places], pieces)
-        return ids
+            ids = self._insert(prepared.messages)
+            stored = [id_ for id_ in ids if id_ is not None]
+            self._keyword.put(stored)
+            self._put_vectors(ids, prepared.pieces)
+        return stored
+
+    def stream(self, batches: Iterable[list[Message]]) -> Iterator[tuple[int, int]]:
+        """Store batches of checked messages, one written while the next is embedded.
+
+        Yields, for each batch that is on disk, how many of its messages were stored and how many it had.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="twofold-write") as beside:
+            writing: tuple[Future[list[int]], int] | None = None
+            for batch in batches:
+                prepared = self.prepare(batch)
+                if writing:
+                    yield len(writing[0].result()), writing[1]
+                writing = beside.submit(self.store, prepared), prepared.taken
+            if writing:
+                yield len(writing[0].result()), writing[1]
 
     def edit(self, episode: int, content: str) -> None:
         """Give an episode other words; the old ones and their vectors go in the same transaction."""

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.errors import ImportFailed, InvalidInput
-from twofold.importers import Losses
-from twofold.importers.files import documents
+from twofold.importers.files import numbered_lines
 from twofold.messages import check, content
 from twofold.types import Message
 
@@ -162,7 +161,7 @@ def _queries(path: Path) -> Iterator[Query]:
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSONL file, each with its place; `id` is a text that no other has."""
     seen = set()
-    for place, line in _lines(path):
+    for place, line in numbered_lines(path):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -181,7 +180,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _qrels(path: Path, asked: Collection[str], known: Collection[str | None], losses: Counter[str]) -> Qrels:
     """The judgements above 0 whose query and row or session are there; the others are counted in `losses`."""
     qrels: Qrels = {}
-    lines = _lines(path)
+    lines = numbered_lines(path)
     place, head = next(lines, (f"'{path}'", ""))
     if head.split("\t")[:3] != _HEADER:
         raise ImportFailed(f"{place}: {head[:40]!r} is no header; write {', '.join(_HEADER)} with tabs between them")
@@ -198,21 +197,6 @@ def _qrels(path: Path, asked: Collection[str], known: Collection[str | None], lo
         elif grade > 0:
             qrels.setdefault(query, {})[row] = grade
     return qrels
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that are not blank, each with its place for an error."""
-    for document in documents(path, Losses()):
-        number = 0
-        while line := document.stream.line():
-            number += 1
-            place = f"{document.label}, line {number}"
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:
-                raise ImportFailed(f"{place}: not UTF-8; save the file as UTF-8") from None
-            if text.strip():
-                yield place, text
 
 
 def _text(place: str, row: Mapping[str, Any], key: str) -> str | None:

@@ -10,8 +10,7 @@ from typing import Any
 
 from twofold import messages as incoming
 from twofold.errors import ImportFailed, InvalidInput
-from twofold.importers import Losses
-from twofold.importers.files import documents
+from twofold.importers.files import numbered_lines
 
 SHAPE = '{"query": "...", "episodes": [12, 40]} or {"query": "...", "sources": ["..."]}'
 
@@ -36,7 +35,7 @@ def read(path: Path, project: str | None = None) -> Iterator[Judged]:
 
     Raises ImportFailed naming file and line.
     """
-    for place, line in _lines(path):
+    for place, line in numbered_lines(path):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -68,18 +67,3 @@ def _judged(place: str, row: dict[str, Any]) -> Judged:
             incoming.name("source", source)
         return Judged(query, (), tuple(values), row.get("session"), row["project"], place)
     return Judged(query, incoming.ids("episodes", values), (), row.get("session"), row["project"], place)
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that are not blank, each with its place."""
-    for document in documents(path, Losses()):
-        number = 0
-        while line := document.stream.line():
-            number += 1
-            place = f"{document.label}, line {number}"
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            except UnicodeDecodeError:
-                raise ImportFailed(f"{place}: not UTF-8; save the file as UTF-8") from None
-            if text:
-                yield place, text

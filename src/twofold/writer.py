@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+import apsw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,8 +54,8 @@ class Writer:
 
     def store(self, prepared: Prepared) -> list[int]:
         """Store it in one transaction; the ids of those messages that another writer has not brought meanwhile."""
-        with self._store.write():
-            ids = self._insert(prepared.messages)
+        with self._store.write() as db:
+            ids = _insert(db, prepared.messages)
             stored = [id_ for id_ in ids if id_ is not None]
             self._keyword.put(stored)
             self._put_vectors(ids, prepared.pieces)
@@ -125,20 +126,6 @@ class Writer:
         self._vectors.switch()
         return done
 
-    def _insert(self, messages: Sequence[Message]) -> list[int | None]:
-        ids = []
-        with self._store.write() as db:
-
-            def last_time(message: Message) -> datetime | None:
-                return rows.last_time(db, message.session, message.project)
-
-            times = incoming.times(messages, last_time, datetime.now(timezone.utc))
-            for message, time in zip(messages, times, strict=True):
-                project = rows.make_project(db, message.project) if message.project else None
-                session = rows.make_session(db, message.session, project, message.title)
-                ids.append(rows.insert_episode(db, session, message, time))
-        return ids
-
     def _embed(self, texts: list[str]) -> list[Pieces | None]:
         """The vectors of texts; None for each that got none, which `embed_missing` makes up for."""
         if not texts or self._embedder is None or self._vectors is None or not self._vectors.is_current():
@@ -152,6 +139,21 @@ class Writer:
         made = [(i, p) for i, p in zip(ids, pieces, strict=True) if i is not None and p is not None]
         if self._vectors is not None and made and self._vectors.is_current():
             self._vectors.put(made)
+
+
+def _insert(db: apsw.Connection, messages: Sequence[Message]) -> list[int | None]:
+    """Make the rows of messages with their sessions and projects; None for a message that is there already."""
+
+    def last_time(message: Message) -> datetime | None:
+        return rows.last_time(db, message.session, message.project)
+
+    ids = []
+    times = incoming.times(messages, last_time, datetime.now(timezone.utc))
+    for message, time in zip(messages, times, strict=True):
+        project = rows.make_project(db, message.project) if message.project else None
+        session = rows.make_session(db, message.session, project, message.title)
+        ids.append(rows.insert_episode(db, session, message, time))
+    return ids
 
 
 def _usable(vectors: Sequence[Pieces], model: ModelInfo) -> list[Pieces | None]:

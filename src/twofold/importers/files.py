@@ -89,6 +89,21 @@ def documents(path: Path, losses: Losses) -> Iterator[Document]:
             yield Document(label, _stem(path), Stream(raw, label))
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a plain or gzipped text file that are not blank, each with its place for an error."""
+    for document in documents(path, Losses()):
+        number = 0
+        while line := document.stream.line():
+            number += 1
+            place = f"{document.label}, line {number}"
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise ImportFailed(f"{place}: not UTF-8; save the file as UTF-8") from None
+            if text.strip():
+                yield place, text
+
+
 def _members(raw: BufferedReader, label: str, stem: str, losses: Losses) -> Iterator[Document]:
     try:
         archive = zipfile.ZipFile(raw)

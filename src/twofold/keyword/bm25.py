@@ -73,10 +73,12 @@ def bm25(
 
 
 def inverse_frequency(total: int, held: int) -> float:
+    """How much a term says that so many of all rows hold, never less than LEAST_IDF."""
     idf = math.log((total - held + 0.5) / (held + 0.5))
     return idf if idf > 0.0 else LEAST_IDF
 
 
 @lru_cache(maxsize=1 << 16)
 def term_hash(term: str) -> int:
+    """The 32 bits by which `keyword_docs` knows a term."""
     return zlib.crc32(term.encode())

@@ -40,6 +40,7 @@ class Statistics:
 
 
 def statistics(db: apsw.Connection) -> Statistics:
+    """The index's counters, as of the caller's transaction."""
     counted: Any = db.execute("SELECT name, value FROM counters WHERE name LIKE 'keyword_%'")
     return Statistics(**{name.removeprefix("keyword_"): value for name, value in counted})
 

@@ -7,7 +7,6 @@ run side by side.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -118,18 +117,11 @@ class ExactIndex:
 
     def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each given episode that has a vector."""
-        with self._store.read() as db:
-            model = self._model_id(db)
-            found: list[Any] = db.execute(
-                "SELECT episode_id, vector FROM vectors WHERE model_id = ? "
-                "AND episode_id IN (SELECT value FROM json_each(?))",
-                (model, json.dumps(list(ids))),
-            ).fetchall()
-        scores: dict[int, float] = {}
-        matrix = self._matrix([blob for _, blob in found])
-        for (episode, _), score in zip(found, _cosines(matrix, vector), strict=True):
-            scores[episode] = max(score, scores.get(episode, -1.0))
-        return scores
+        pieces = self.vectors(ids)
+        if not pieces:
+            return {}
+        cosines = iter(_cosines(np.concatenate(list(pieces.values())), vector))
+        return {id_: max(islice(cosines, len(rows_))) for id_, rows_ in pieces.items()}
 
     def vectors(self, ids: Collection[int]) -> dict[int, Floats]:
         """The pieces, shape (pieces, dimension), of each given episode that has a vector."""

@@ -2,14 +2,18 @@
 
 TwofoldError
 ├── InvalidInput (ValueError)    a value that cannot be taken: the message names it, its limit and the way out
-├── NotFound (LookupError)       a session, project or episode that is not there
+├── NotFound (LookupError)       a session, project, episode, entity or token that is not there
+├── Conflict                     a name that is taken
+├── NotAllowed                   what a token bound to one project may not do
 ├── ImportFailed                 a file that cannot be read as a history or a judged set
 ├── StoreError                   the file: locked, read-only, full, damaged, no database
 │   └── StoreTooNew              written by a newer Twofold
 ├── EmbedderError                no vector could be made
 ├── RerankerError                no scores could be made: the order stays as it was
 ├── MissingExtra (ImportError)   an optional package that is not installed: the message names the extra
-└── ModelMismatch                vectors of another model: refused, with the way out
+├── ModelMismatch                vectors of another model: refused, with the way out
+└── ChatError                    the language model gave no answer
+    └── NoModel                  none is set, or none can be reached: the message says how to set one
 """
 
 from __future__ import annotations
@@ -24,7 +28,15 @@ class InvalidInput(TwofoldError, ValueError):
 
 
 class NotFound(TwofoldError, LookupError):
-    """A session, project or episode that is not there."""
+    """A session, project, episode, entity or token that is not there."""
+
+
+class Conflict(TwofoldError):
+    """A name that is taken."""
+
+
+class NotAllowed(TwofoldError):
+    """What a token bound to one project may not do."""
 
 
 class ImportFailed(TwofoldError):
@@ -53,3 +65,11 @@ class MissingExtra(TwofoldError, ImportError):
 
 class ModelMismatch(TwofoldError):
     """The store's vectors were made by another model than the one in use."""
+
+
+class ChatError(TwofoldError):
+    """The language model gave no answer, or broke off."""
+
+
+class NoModel(ChatError):
+    """No language model is set, or none can be reached."""

@@ -18,7 +18,7 @@ from twofold.embed import Embedder
 from twofold.errors import EmbedderError, InvalidInput, StoreError
 from twofold.memory import Memory
 from twofold.metrics import Scores
-from twofold.settings import SPECS
+from twofold.settings import OF_RECALL, SPECS
 
 # Rows asked for a query: the deepest answer that a fresh install gives without widening its window.
 DEPTH = int(SPECS["window"].default)
@@ -142,7 +142,7 @@ def _copy(file: Path, target: Path) -> Path:
 
 def _result(memory: Memory, dataset: Dataset, name: str, tick: Callable[[], None]) -> Result:
     """Set the method, as if nothing else had been set anywhere, and ask it every judged query."""
-    fresh = {known.name: known.default for known in SPECS.values() if known.name != "embedThreads"}
+    fresh = {name: SPECS[name].default for name in OF_RECALL}
     memory.settings({**fresh, **ARMS[name]})
     rows: dict[str, list[str]] = {}
     sessions: dict[str, list[str]] = {}

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-import apsw
-
-from twofold import diagnose, priors, retrieve, scopes
 from twofold import messages as incoming
+from twofold import priors, retrieve
 from twofold import settings as known_settings
+from twofold.catalog import Catalog
+from twofold.context import Assembler, Held
 from twofold.embed import Embedder
 from twofold.embed.minilm import MiniLM
-from twofold.errors import InvalidInput, NotFound
+from twofold.entities import Entities
+from twofold.errors import InvalidInput
 from twofold.keyword import KeywordIndex
 from twofold.keyword.fts5 import Fts5Index
-from twofold.rerank import TOP as RERANK_TOP
-from twofold.rerank import Reranker, rerank
+from twofold.recaller import Question, Recaller
+from twofold.rerank import Reranker
+from twofold.scopes import Reach
 from twofold.settings import Value
 from twofold.store import Store, rows
+from twofold.tokens import Tokens
 from twofold.types import (
+    Context,
     Episode,
     Hit,
     ImportReport,
@@ -32,7 +37,6 @@ from twofold.types import (
     Project,
     Recall,
     Role,
-    Scope,
     Session,
     Status,
     WhyNot,
@@ -41,26 +45,18 @@ from twofold.vectors import VectorIndex
 from twofold.vectors.exact import ExactIndex
 from twofold.writer import BATCH, Progress, Writer
 
-MOST_LIMIT = 1000  # hits of one recall
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a recall is asked for."""
-
-    plan: retrieve.Plan
-    scope: Scope
-    exclude: tuple[int, ...]
-    limit: int
-    window: int
-
 
 class Memory:
     """Conversations that were, found again by meaning and by word. Use as a context manager, from any thread.
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
-    for, its id will do (`"12"`). An empty name means none.
+    for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and
+    in pages, `entities` the named things, `tokens` the keys to the service.
     """
+
+    catalog: Catalog
+    entities: Entities
+    tokens: Tokens
 
     def __init__(
         self,
@@ -76,9 +72,10 @@ class Memory:
         self._vectors = vectors
         self._embedder = embedder
         self._base = base
-        self._reranker = reranker
         self._retriever = retrieve.Retriever(keyword, vectors, embedder)
+        self._recaller = Recaller(store, keyword, self._retriever, reranker, self._settings)
         self._writer = Writer(store, keyword, vectors, embedder)
+        self._open_on(Reach())
 
     @classmethod
     def open(
@@ -102,6 +99,22 @@ class Memory:
         store = Store(file)
         vectors = None if chosen is None else ExactIndex(store, chosen.info)
         return cls(store, Fts5Index(store), vectors, chosen, base, reranker)
+
+    def within(self, project: int) -> Memory:
+        """The same memory, opened on one project: whatever lies outside is not there, and settings cannot be changed.
+
+        Closing either closes both.
+        """
+        door = copy.copy(self)
+        door._open_on(Reach(project))
+        return door
+
+    def _open_on(self, reach: Reach) -> None:
+        self._reach = reach
+        self.catalog = Catalog(self._store, self._writer, reach)
+        self.entities = Entities(self._store, self._keyword, self._embedder, reach)
+        self.tokens = Tokens(self._store, reach)
+        self._assembler = Assembler(self._store, self._recaller, self._retriever, self._vectors, self.entities, reach)
 
     def __enter__(self) -> Memory:
         return self
@@ -131,11 +144,21 @@ class Memory:
         `time` is aware and defaults to now. Raises InvalidInput. An embedder that fails leaves the episode
         without a vector: found by words at once, by meaning after `embed_missing`.
         """
-        message = incoming.check(
-            Message(content, role, session or "default", project or None, time or _now(), metadata or {})
+        (episode,) = self.add_all(
+            [Message(content, role, session or "default", project, time or _now(), metadata or {})]
         )
-        (id_,) = self._writer.store(self._writer.prepare([message]))
-        return self.show(episode=id_)[0]
+        return episode
+
+    def add_all(self, messages: Sequence[Message]) -> list[Episode]:
+        """Store a few messages in one transaction, all or none of them; `import_` is for many. Raises InvalidInput.
+
+        A message whose `source` its session already has is left out.
+        """
+        prepared = self._writer.prepare([incoming.check(self._at_home(message)) for message in messages])
+        with self._store.write() as db:
+            ids = self._writer.store(prepared)
+            stored = rows.episodes(db, ids)
+        return [stored[id_] for id_ in ids]
 
     def import_(self, messages: Iterable[Message], *, progress: Progress | None = None) -> ImportReport:
         """Store a stream of messages in batches; what a batch holds is durable and can be found at once.
@@ -146,11 +169,11 @@ class Memory:
         """
         added = taken = 0
         touched: set[tuple[str | None, str]] = set()
-        for stored, read in self._writer.stream(_batches(messages, touched)):
+        for stored, read in self._writer.stream(_batches(map(self._at_home, messages), touched)):
             added, taken = added + stored, taken + read
             if progress:
                 progress(taken)
-        return ImportReport(added, taken - added, len(touched), self.status().waiting)
+        return ImportReport(added, taken - added, len(touched), self._waiting())
 
     def edit(self, episode: int, content: str) -> Episode:
         """Give an episode other words; the old ones and their vector are gone in the same transaction."""
@@ -174,11 +197,11 @@ class Memory:
         """
         with self._store.write() as db:
             if episode is not None:
-                self.show(episode=episode)
+                self._reach.episode(db, episode)
                 self._writer.forget_episode(episode)
                 count = 1
             elif session or project:
-                count = self._writer.forget_scope(scopes.resolve(db, session, project))
+                count = self._writer.forget_scope(self._reach.resolve(db, session, project))
             else:
                 raise InvalidInput("nothing to forget was named; give an episode, a session or a project")
         if purge:
@@ -202,25 +225,8 @@ class Memory:
         `limit` defaults to the setting semanticLimit. A retriever that fails is named in `degraded` and the
         other carries on. Raises InvalidInput and NotFound.
         """
-        with self._store.read() as db:
-            asked = self._asked(db, query, session, project, sessions, limit, exclude)
-            top = RERANK_TOP if self._reranker and asked.limit else 0
-            found = self._retriever.recall(
-                query,
-                asked.plan,
-                asked.scope,
-                exclude=asked.exclude,
-                window=max(asked.window, top),
-                limit=max(asked.limit, top),
-            )
-            episodes = rows.episodes(db, [hit.id for hit in found.fused])
-        hits = tuple(
-            Hit(episodes[fused.id], fused.score, fused.contributions) for fused in found.fused if fused.id in episodes
-        )
-        if self._reranker:
-            hits = _reranked(query, hits, self._reranker, found)[: asked.limit]
-        why = diagnose.explain(query, asked.plan, found, asked.window) if explain else None
-        return Recall(query, hits, found.failed, why)
+        question = Question(query, session, project, sessions, exclude, limit)
+        return self._recaller.recall(question, self._reach, explain=explain)
 
     def why_not(
         self,
@@ -237,31 +243,55 @@ class Memory:
 
         An episode outside the scope and one that is not there are told apart by nothing.
         """
-        incoming.ids("episode", [episode])
-        with self._store.read() as db:
-            asked = self._asked(db, query, session, project, sessions, limit, exclude)
-            if not rows.sees(db, asked.scope, episode):
-                return WhyNot("scope", f"there is no episode {episode} in this scope; recall and show print the ids")
-            return diagnose.why_not(
-                self._retriever,
-                query,
-                asked.plan,
-                asked.scope,
-                episode,
-                exclude=asked.exclude,
-                window=asked.window,
-                limit=asked.limit,
-            )
+        question = Question(query, session, project, sessions, exclude, limit)
+        return self._recaller.why_not(question, self._reach, episode)
+
+    def search(
+        self,
+        query: str,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        sessions: Sequence[int] | None = None,
+        limit: int | None = None,
+    ) -> tuple[Hit, ...]:
+        """Keyword search alone: the episodes that hold the query's words, best first; a score is BM25.
+
+        The arguments are those of `recall`. A query of stop words finds nothing. Raises InvalidInput and NotFound.
+        """
+        return self._recaller.search(Question(query, session, project, sessions, (), limit), self._reach)
+
+    def context(
+        self,
+        message: str,
+        *,
+        session: str | None = None,
+        project: str | None = None,
+        budget: int | None = None,
+        zone: str | None = None,
+        held: Held = Held(),  # noqa: B008  frozen
+    ) -> Context:
+        """What an assistant is given to answer `message`, the next one of a session: see `Context`.
+
+        Recalled are the episodes of the session's project, or of the session where it has none, without its last
+        ones, which `recent` gives. A session or a project that is not there yet has nothing to recall. `budget` is
+        in tokens and defaults to the setting tokenBudget; `zone` is the IANA name of the zone that dates are given
+        in, else UTC; `held` is what the caller has already. The message is embedded once; what fails is named in
+        `degraded` and leaves its part empty. Raises InvalidInput.
+        """
+        return self._assembler.context(
+            message, session=session, project=project, budget=budget, zone=zone, held=held, settings=self._settings()
+        )
 
     def sessions(self, project: str | None = None) -> list[Session]:
         """The sessions of a project, or all; the one that spoke last first."""
         with self._store.read() as db:
-            return rows.sessions(db, scopes.project(db, project) if project else None)
+            return rows.sessions(db, self._reach.project_id(db, project))
 
     def projects(self) -> list[Project]:
         """All projects by name."""
         with self._store.read() as db:
-            return rows.projects(db)
+            return [one for one in rows.projects(db) if self._reach.only in (None, one.id)]
 
     def show(
         self, session: str | None = None, *, project: str | None = None, episode: int | None = None
@@ -269,36 +299,37 @@ class Memory:
         """A session from its beginning, or one episode. Raises NotFound."""
         with self._store.read() as db:
             if episode is not None:
-                return [_episode(db, episode)]
+                return [self._reach.episode(db, episode)]
             if not session:
                 raise InvalidInput("nothing to show was named; give a session or an episode")
-            return rows.session_episodes(db, scopes.resolve(db, session, project).ids[0])
+            return rows.session_episodes(db, self._reach.resolve(db, session, project).ids[0])
 
     def settings(self, changes: Mapping[str, object] | None = None) -> dict[str, Value]:
-        """All settings by public name, after storing `changes`, which act from the next call on.
+        """All settings but secrets by public name, after storing `changes`, which act from the next call on.
 
         Raises InvalidInput naming the setting and what it may be; then nothing is changed.
         """
         if changes:
+            self._reach.must_be_whole("change settings, which are everybody's")
             checked = known_settings.checked(changes)
             with self._store.write() as db:
                 rows.write_settings(db, checked)
-        with self._store.read():
-            return self._settings()
+        return {name: value for name, value in self._settings().items() if not known_settings.SPECS[name].secret}
 
     def prior(self) -> retrieve.Prior:
         """What automatic weights start from: tuned if it was, else measured for this kind of store."""
-        with self._store.read() as db:
-            return priors.read(db) or retrieve.measured_prior(self._keyword.are_conversations())
+        return self._recaller.prior()
 
     def set_prior(self, prior: retrieve.Prior | None) -> retrieve.Prior:
         """Set another, from the next recall on; None takes the last back. Returns what counts. Raises InvalidInput."""
+        self._reach.must_be_whole("tune the store")
         with self._store.write() as db:
             priors.write(db, prior) if prior else priors.take_back(db)
             return self.prior()
 
     def status(self) -> Status:
         """What the store holds, and how many episodes wait for a vector."""
+        self._reach.must_be_whole("see what the whole store holds")
         with self._store.read() as db:
             projects, sessions, episodes = rows.counts(db)
             vectors, waiting = self._vectors.counts() if self._vectors else (0, episodes)
@@ -320,7 +351,10 @@ class Memory:
         In a store whose vectors another model made, all are made anew beside the old ones, which stay in use
         until the last is done. Raises EmbedderError at the first batch that fails; what was made stays.
         """
-        return self._writer.embed_missing(progress)
+        self._reach.must_be_whole("make the vectors of the whole store")
+        done = self._writer.embed_missing(progress)
+        self.entities.embed_missing()
+        return done
 
     def check(self) -> None:
         """FTS5's integrity check and SQLite's. Raises StoreError when the file is damaged."""
@@ -337,46 +371,20 @@ class Memory:
             stored = rows.read_settings(db)
         return dict(self._base) | {name: value for name, value in stored.items() if name in known_settings.SPECS}
 
-    def _asked(
-        self,
-        db: apsw.Connection,
-        query: str,
-        session: str | None,
-        project: str | None,
-        sessions: Sequence[int] | None,
-        limit: int | None,
-        exclude: Collection[int],
-    ) -> _Asked:
-        """The arguments of a recall, checked and read with the settings of now."""
-        incoming.content("the query", query)
-        settings = self._settings()
-        cut = _limit(int(settings["semanticLimit"]) if limit is None else limit)
-        return _Asked(
-            retrieve.plan(query, settings, self.prior()),
-            scopes.resolve(db, session, project, sessions),
-            incoming.ids("exclude", exclude),
-            cut,
-            max(int(settings["window"]), cut),
-        )
+    def _waiting(self) -> int:
+        with self._store.read() as db:
+            return self._vectors.counts()[1] if self._vectors else rows.counts(db)[2]
 
-
-def _reranked(query: str, hits: tuple[Hit, ...], reranker: Reranker, found: retrieve.Found) -> tuple[Hit, ...]:
-    by_place = [(place, hit.score, hit.episode.content) for place, hit in enumerate(hits)]
-    with found.timed("rerank"):
-        result = rerank(query, by_place, reranker)
-    if result.failed:
-        found.failed["reranker"] = result.failed
-    return tuple(hits[place] for place in result.order)
+    def _at_home(self, message: Message) -> Message:
+        """The message, put into the one project that is in reach where the door opens on one. Raises NotFound."""
+        if self._reach.only is None or not isinstance(message, Message):
+            return replace(message, project=None) if isinstance(message, Message) and message.project == "" else message
+        with self._store.read() as db:
+            return replace(message, project=self._reach.home(db, message.project))
 
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-def _limit(limit: int) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MOST_LIMIT:
-        raise InvalidInput(f"limit is {limit!r}; give a whole number from 0 to {MOST_LIMIT}")
-    return limit
 
 
 def _batches(messages: Iterable[Message], touched: set[tuple[str | None, str]]) -> Iterator[list[Message]]:
@@ -390,11 +398,3 @@ def _batches(messages: Iterable[Message], touched: set[tuple[str | None, str]]) 
                 raise InvalidInput(f"message {place}: {error}") from None
             touched.add((message.project, message.session))
         yield [message for _, message in batch]
-
-
-def _episode(db: apsw.Connection, id_: int) -> Episode:
-    incoming.ids("episode", [id_])
-    found = rows.episodes(db, [id_]).get(id_)
-    if found is None:
-        raise NotFound(f"there is no episode {id_}; recall and show print the ids")
-    return found

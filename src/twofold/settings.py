@@ -20,9 +20,17 @@ from twofold.errors import InvalidInput
 Value = float | int | str
 
 
+MOST_TEXT = 512  # characters of a setting that is a text
+ANY_TEXT = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One setting: its public name, default, what it may be and what it does."""
+    """One setting: its public name, default, what it may be and what it does.
+
+    A text is one whose default is a text and that has no choices; `pattern` is what it must match. What is
+    `at_start` comes from the environment or the TOML file alone; a `secret` is never shown.
+    """
 
     name: str
     default: Value
@@ -30,14 +38,25 @@ class Spec:
     least: float = 0.0
     most: float = 0.0
     choices: tuple[str, ...] = ()
+    pattern: str = ""
+    at_start: bool = False
+    secret: bool = False
 
     @property
     def allowed(self) -> str:
         """What the setting may be, for a person."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
+        if self.is_text:
+            what = "an http or https address" if self.pattern else "a text"
+            return f"{what} of at most {MOST_TEXT} characters"
         kind = "whole number" if isinstance(self.default, int) else "number"
         return f"a {kind} from {self.least:g} to {self.most:g}"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the setting is any text."""
+        return isinstance(self.default, str) and not self.choices
 
     @property
     def variable(self) -> str:
@@ -49,16 +68,24 @@ class Spec:
         if self.choices:
             if isinstance(value, str) and value in self.choices:
                 return value
+        elif self.is_text:
+            if (
+                isinstance(value, str)
+                and len(value) <= MOST_TEXT
+                and re.fullmatch(self.pattern or r"[^\x00-\x1f]*", value)
+            ):
+                return value
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and self.least <= value <= self.most:
             whole = isinstance(self.default, int)
             if not whole or value == int(value):
                 return int(value) if whole else float(value)
-        raise InvalidInput(f"{self.name} is {value!r}; give {self.allowed}")
+        shown = "what is kept secret" if self.secret else repr(value)[:80]
+        raise InvalidInput(f"{self.name} is {shown}; give {self.allowed}")
 
     def read(self, text: str) -> Value:
         """The value that a text stands for, as from the environment or the command line."""
         try:
-            return self.check(text if self.choices else float(text))
+            return self.check(text if isinstance(self.default, str) else float(text))
         except ValueError:
             raise InvalidInput(f"{self.name} is {text!r}; give {self.allowed}") from None
 
@@ -77,9 +104,28 @@ SPECS: Mapping[str, Spec] = {
         ),
         Spec("semanticLimit", 10, "episodes that a recall returns when no limit is given", 1, 200),
         Spec("window", 50, "candidates that each retriever is asked for", 10, 1000),
+        Spec("recentLimit", 10, "episodes of the session that a context gives as they were said", 0, 200),
+        Spec("tokenBudget", 2000, "tokens that a context may take, estimated", 100, 200_000),
+        Spec("sessionShare", 0.5, "part of the recalled text that one session of several may take", 0.1, 1.0),
+        Spec("neighbours", 1, "episodes before and after a recalled one that a context quotes with it", 0, 10),
+        Spec("entityLimit", 5, "entities that a context holds at most", 0, 50),
+        Spec("proposeEntities", "off", "ask the model for entities after a chat turn", choices=("off", "on")),
+        Spec("llmModel", "", "name of the model that chat asks, as its server knows it"),
+        Spec(
+            "llmBaseUrl",
+            "http://127.0.0.1:11434/v1",
+            "address of the OpenAI-compatible server that chat asks; the default is Ollama's",
+            pattern=r"https?://[^\s/]+(/\S*)?",
+            at_start=True,
+        ),
+        Spec("llmApiKey", "", "key for that server", at_start=True, secret=True),
+        Spec("llmTimeout", 120, "seconds that chat waits for the model's next word", 1, 3600),
         Spec("embedThreads", 0, "threads of the embedder, 0 for one a core; taken at the next start", 0, 64),
     )
 }
+
+
+OF_RECALL = ("semanticWeight", "keywordWeight", "weights", "method", "semanticLimit", "window")
 
 
 def spec(name: str) -> Spec:
@@ -91,9 +137,15 @@ def spec(name: str) -> Spec:
     raise InvalidInput(f"there is no setting {name!r}; the settings are {', '.join(SPECS)}")
 
 
-def checked(changes: Mapping[str, object]) -> dict[str, Value]:
+def checked(changes: Mapping[str, object], *, at_start: bool = False) -> dict[str, Value]:
     """All changes by public name, or InvalidInput before any is taken. A weight that is set means fixed weights."""
     result = {spec(name).name: spec(name).check(value) for name, value in changes.items()}
+    for known in () if at_start else map(spec, result):
+        if known.at_start:
+            raise InvalidInput(
+                f"{known.name} cannot be changed while Twofold runs; set {known.variable} or {known.name} in "
+                "settings.toml and start again"
+            )
     if result.keys() & {"semanticWeight", "keywordWeight"}:
         result.setdefault("weights", "fixed")
     return result
@@ -107,7 +159,12 @@ def base() -> dict[str, Value]:
     for name, known in SPECS.items():
         if os.environ.get(known.variable):
             from_environment[name] = known.read(os.environ[known.variable])
-    return values | checked(from_environment)
+    return values | checked(from_environment, at_start=True)
+
+
+def token() -> str | None:
+    """The service's own token, TWOFOLD_TOKEN."""
+    return os.environ.get("TWOFOLD_TOKEN") or None
 
 
 def database() -> Path:
@@ -118,7 +175,7 @@ def database() -> Path:
 
 def _from_toml(path: Path) -> dict[str, Value]:
     try:
-        return checked(tomllib.loads(path.read_text(encoding="utf-8")))
+        return checked(tomllib.loads(path.read_text(encoding="utf-8")), at_start=True)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import retrieve, scopes, significance
+from twofold import retrieve, significance
 from twofold.errors import EmbedderError, InvalidInput, NotFound
 from twofold.judged import Judged
 from twofold.memory import Memory
@@ -146,7 +146,7 @@ def _cases(memory: Memory, judged: Sequence[Judged]) -> tuple[list[_Case], int]:
         by_source = rows.episodes_of_sources(db, {source for one in judged for source in one.sources})
         for one in judged:
             try:
-                scope = scopes.resolve(db, one.session, one.project)
+                scope = memory._reach.resolve(db, one.session, one.project)
             except NotFound as error:
                 raise NotFound(f"{one.place}: {error}") from None
             ids = {*one.episodes, *(id_ for source in one.sources for id_ in by_source.get(source, ()))}

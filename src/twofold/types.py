@@ -13,6 +13,7 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _NOTHING_FAILED: Mapping[str, str] = MappingProxyType({})
+_NOTHING_LEFT_OUT: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,87 @@ class Hit:
     episode: Episode
     score: float
     contributions: tuple[Contribution, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A named thing, as a person, a place or a project.
+
+    It belongs to a project, to a session without a project, or to neither: then every session without a project
+    knows it. `mentions` is how many episodes are linked to it.
+    """
+
+    id: int
+    name: str
+    type: str
+    description: str
+    aliases: tuple[str, ...]
+    project: str | None
+    session_id: int | None
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntityHit:
+    """An entity that fits a query; `score` orders one answer and means nothing across answers."""
+
+    entity: Entity
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRecall:
+    """The entities that fit a query, best first; `degraded` names what failed, and why."""
+
+    query: str
+    hits: tuple[EntityHit, ...]
+    degraded: Mapping[str, str] = field(default_factory=lambda: _NOTHING_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of one session that a context quotes: recalled episodes with their neighbours, oldest first.
+
+    `recalled` are the ids of the episodes that were recalled, `cut` of those quoted in part; `score` is that of
+    the best of them.
+    """
+
+    episodes: tuple[Episode, ...]
+    recalled: tuple[int, ...]
+    score: float
+    cut: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an assistant is given for its next turn.
+
+    `recent` are the last episodes of the session as they were said. `text` quotes the passages and the entities,
+    fenced as memory, and is empty where there are none. `tokens` is an estimate for all of it, never above
+    `budget`. `left_out` counts what was found and not taken: repeated, over the session's share, over the budget.
+    `degraded` names what failed, and why.
+    """
+
+    message: str
+    recent: tuple[Episode, ...]
+    passages: tuple[Passage, ...]
+    entities: tuple[EntityHit, ...]
+    text: str
+    tokens: int
+    budget: int
+    left_out: Mapping[str, int] = field(default_factory=lambda: _NOTHING_LEFT_OUT)
+    degraded: Mapping[str, str] = field(default_factory=lambda: _NOTHING_FAILED)
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A key to the service, bound to one project or to none. The secret itself is kept nowhere."""
+
+    id: int
+    name: str
+    project: str | None
+    created: datetime
 
 
 @dataclass(frozen=True, slots=True)

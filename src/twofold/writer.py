@@ -11,6 +11,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold import mentions
 from twofold import messages as incoming
 from twofold.embed import Embedder, ModelInfo
 from twofold.errors import EmbedderError
@@ -59,6 +60,7 @@ class Writer:
             stored = [id_ for id_ in ids if id_ is not None]
             self._keyword.put(stored)
             self._put_vectors(ids, prepared.pieces)
+            mentions.link(db, stored)
         return stored
 
     def stream(self, batches: Iterable[list[Message]]) -> Iterator[tuple[int, int]]:
@@ -85,6 +87,7 @@ class Writer:
             rows.delete_vectors(db, episode)
             self._keyword.put([episode])
             self._put_vectors([episode], pieces)
+            mentions.link(db, [episode])
 
     def forget_episode(self, episode: int) -> None:
         """Delete one episode."""

@@ -138,4 +138,77 @@ def _first(connection: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first,)
+def _second(connection: apsw.Connection) -> None:
+    """Entities with a home and several names, their vectors; tokens; the threads of OpenAI-compatible clients."""
+    connection.execute(
+        """
+        DROP TABLE mentions;
+        DROP TABLE entities;
+        CREATE TABLE entities (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            project_id INTEGER REFERENCES projects ON DELETE CASCADE,
+            session_id INTEGER REFERENCES sessions ON DELETE CASCADE,  -- of one without a project
+            type TEXT NOT NULL,
+            description TEXT NOT NULL DEFAULT '',
+            CHECK (project_id IS NULL OR session_id IS NULL)
+        ) STRICT;
+        CREATE INDEX entity_project ON entities (project_id);
+        CREATE INDEX entity_session ON entities (session_id);
+
+        CREATE TABLE entity_names (
+            entity_id INTEGER NOT NULL REFERENCES entities ON DELETE CASCADE,
+            folded TEXT NOT NULL,                  -- what names are compared by
+            name TEXT NOT NULL,
+            key TEXT NOT NULL,                     -- the term by which texts that may hold the name are looked up
+            alias INTEGER NOT NULL DEFAULT 1,      -- 0 for the one that is shown
+            PRIMARY KEY (entity_id, folded)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX entity_name_folded ON entity_names (folded);
+        CREATE INDEX entity_name_key ON entity_names (key);
+
+        CREATE TABLE mentions (
+            entity_id INTEGER NOT NULL REFERENCES entities ON DELETE CASCADE,
+            episode_id INTEGER NOT NULL REFERENCES episodes ON DELETE CASCADE,
+            PRIMARY KEY (entity_id, episode_id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mention_episode ON mentions (episode_id);
+
+        CREATE TABLE entity_vectors (
+            entity_id INTEGER NOT NULL REFERENCES entities ON DELETE CASCADE,
+            model_id INTEGER NOT NULL REFERENCES models ON DELETE CASCADE,
+            vector BLOB NOT NULL,                  -- float16
+            PRIMARY KEY (entity_id, model_id)
+        ) STRICT, WITHOUT ROWID;
+
+        -- What entity search keeps in memory is made anew when this has changed.
+        INSERT INTO counters VALUES ('entities_changed', 0);
+        """
+    )
+    for table in ("entities", "entity_names", "entity_vectors"):
+        for event in ("INSERT", "UPDATE", "DELETE"):
+            connection.execute(
+                f"""CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON {table} BEGIN
+                    UPDATE counters SET value = value + 1 WHERE name = 'entities_changed';
+                END"""
+            )
+    connection.execute(
+        """
+        -- Which session a conversation goes on in, by a digest of all that was said in it so far.
+        CREATE TABLE threads (
+            digest TEXT PRIMARY KEY,
+            session_id INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX thread_session ON threads (session_id);
+
+        CREATE TABLE tokens (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL UNIQUE,
+            digest TEXT NOT NULL UNIQUE,           -- SHA-256; the token itself is kept nowhere
+            project_id INTEGER REFERENCES projects ON DELETE CASCADE,  -- NULL: not bound to one
+            created INTEGER NOT NULL
+        ) STRICT;
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second)

@@ -18,6 +18,10 @@ _EPISODE = """
     SELECT e.id, e.session_id, s.name, s.title, p.name, e.role, e.content, e.time, e.metadata
     FROM episodes e JOIN sessions s ON s.id = e.session_id LEFT JOIN projects p ON p.id = s.project_id
 """
+_PROJECT = """
+    SELECT p.id, p.name, count(DISTINCT s.id), count(e.id)
+    FROM projects p LEFT JOIN sessions s ON s.project_id = p.id LEFT JOIN episodes e ON e.session_id = s.id
+"""
 _SESSION = """
     SELECT s.id, s.name, s.title, p.name, count(e.id), min(e.time), max(e.time)
     FROM sessions s LEFT JOIN projects p ON p.id = s.project_id LEFT JOIN episodes e ON e.session_id = s.id
@@ -29,18 +33,19 @@ def microseconds(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
 
 
-def _time(value: int) -> datetime:
+def moment(value: int) -> datetime:
+    """A time of the file, aware UTC."""
     return _EPOCH + value * _MICROSECOND
 
 
 def _episode(row: tuple[Any, ...]) -> Episode:
     id_, session_id, session, title, project, role, content, time, metadata = row
-    return Episode(id_, session_id, session, title, project, role, content, _time(time), json.loads(metadata))
+    return Episode(id_, session_id, session, title, project, role, content, moment(time), json.loads(metadata))
 
 
 def _session(row: tuple[Any, ...]) -> Session:
     id_, name, title, project, episodes, first, last = row
-    return Session(id_, name, title, project, episodes, first and _time(first), last and _time(last))
+    return Session(id_, name, title, project, episodes, first and moment(first), last and moment(last))
 
 
 def project_id(db: apsw.Connection, name: str) -> int | None:
@@ -88,12 +93,27 @@ def projects_of_session(db: apsw.Connection, name: str) -> list[str | None]:
 
 def projects(db: apsw.Connection) -> list[Project]:
     """Every project, by name."""
-    rows = db.execute(
-        """SELECT p.id, p.name, count(DISTINCT s.id), count(e.id)
-        FROM projects p LEFT JOIN sessions s ON s.project_id = p.id LEFT JOIN episodes e ON e.session_id = s.id
-        GROUP BY p.id ORDER BY p.name"""
+    return [Project(*row) for row in db.execute(f"{_PROJECT} GROUP BY p.id ORDER BY p.name")]
+
+
+def projects_after(db: apsw.Connection, after: Sequence[Any] | None, limit: int) -> list[Project]:
+    """Up to `limit` projects by name, after the name that `after` holds."""
+    found = db.execute(
+        f"{_PROJECT} WHERE ?1 IS NULL OR p.name > ?1 GROUP BY p.id ORDER BY p.name LIMIT ?2",
+        (after[0] if after else None, limit),
     )
-    return [Project(*row) for row in rows]
+    return [Project(*row) for row in found]
+
+
+def project(db: apsw.Connection, project: int) -> Project | None:
+    """One project by id."""
+    row = db.execute(f"{_PROJECT} WHERE p.id = ? GROUP BY p.id", (project,)).fetchone()
+    return None if row is None else Project(*row)
+
+
+def rename_project(db: apsw.Connection, project: int, name: str) -> None:
+    """Another name for a project, which no other has."""
+    db.execute("UPDATE projects SET name = ? WHERE id = ?", (name, project))
 
 
 def sessions(db: apsw.Connection, project: int | None) -> list[Session]:
@@ -102,6 +122,29 @@ def sessions(db: apsw.Connection, project: int | None) -> list[Session]:
     values = () if project is None else (project,)
     rows = db.execute(f"{_SESSION} {where} GROUP BY s.id ORDER BY max(e.time) DESC, s.id DESC", values)
     return [_session(row) for row in rows]
+
+
+def sessions_after(db: apsw.Connection, project: int | None, after: Sequence[Any] | None, limit: int) -> list[Session]:
+    """Up to `limit` sessions of one project, or of all, the one that spoke last first, after (last time, id)."""
+    time, id_ = after or (None, None)
+    found = db.execute(
+        f"""{_SESSION} WHERE ?1 IS NULL OR s.project_id = ?1 GROUP BY s.id
+        HAVING ?2 IS NULL OR (ifnull(max(e.time), 0), s.id) < (?2, ?3)
+        ORDER BY ifnull(max(e.time), 0) DESC, s.id DESC LIMIT ?4""",
+        (project, time, id_, limit),
+    )
+    return [_session(row) for row in found]
+
+
+def update_session(db: apsw.Connection, session: int, name: str, title: str | None) -> None:
+    """Another name, which no other session of its project has, and another title."""
+    db.execute("UPDATE sessions SET name = ?, title = ? WHERE id = ?", (name, title, session))
+
+
+def project_of_session(db: apsw.Connection, session: int) -> int | None:
+    """The id of the project of a session, if it has one."""
+    found: int | None = db.execute("SELECT project_id FROM sessions WHERE id = ?", (session,)).get
+    return found
 
 
 def session(db: apsw.Connection, session: int) -> Session | None:
@@ -175,6 +218,34 @@ def session_episodes(db: apsw.Connection, session: int) -> list[Episode]:
     return [_episode(row) for row in db.execute(f"{_EPISODE} WHERE e.session_id = ? ORDER BY e.time, e.id", (session,))]
 
 
+def session_episodes_after(db: apsw.Connection, session: int, after: Sequence[Any] | None, limit: int) -> list[Episode]:
+    """Up to `limit` episodes of a session by time, after (time, id)."""
+    time, id_ = after or (None, None)
+    found = db.execute(
+        f"""{_EPISODE} WHERE e.session_id = ?1 AND (?2 IS NULL OR (e.time, e.id) > (?2, ?3))
+        ORDER BY e.time, e.id LIMIT ?4""",
+        (session, time, id_, limit),
+    )
+    return [_episode(row) for row in found]
+
+
+def episodes_after(db: apsw.Connection, scope: Scope, after: Sequence[Any] | None, limit: int) -> list[Episode]:
+    """Up to `limit` episodes that a scope may see, in the order they were stored, after (id)."""
+    sessions = sessions_in_scope(db, scope)
+    found = db.execute(
+        f"""{_EPISODE} WHERE e.id > ?1 AND (?2 IS NULL OR e.session_id IN (SELECT value FROM json_each(?2)))
+        ORDER BY e.id LIMIT ?3""",
+        (after[0] if after else 0, None if sessions is None else json.dumps(sessions), limit),
+    )
+    return [_episode(row) for row in found]
+
+
+def last_episodes(db: apsw.Connection, session: int, limit: int) -> list[Episode]:
+    """The last `limit` episodes of a session, oldest first."""
+    found = db.execute(f"{_EPISODE} WHERE e.session_id = ? ORDER BY e.time DESC, e.id DESC LIMIT ?", (session, limit))
+    return [_episode(row) for row in found][::-1]
+
+
 def episodes_in_scope(db: apsw.Connection, scope: Scope) -> list[int]:
     """The ids of the episodes that a scope may see."""
     sessions = sessions_in_scope(db, scope)
@@ -202,7 +273,7 @@ def last_time(db: apsw.Connection, session: str, project: str | None) -> datetim
         WHERE s.name = ? AND ifnull(s.project_id, 0) = ifnull((SELECT id FROM projects WHERE name = ?), 0)""",
         (session, project),
     ).get
-    return None if value is None else _time(value)
+    return None if value is None else moment(value)
 
 
 def known_sources(db: apsw.Connection, messages: Sequence[Message]) -> list[bool]:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold import Memory, cli, datasets, evaluate, metrics, scorecard, significance
+from twofold import Memory, cli, cli_quality, datasets, evaluate, metrics, scorecard, significance
 from twofold.embed.hashing import HashEmbedder
 from twofold.errors import EmbedderError, ImportFailed, InvalidInput, MissingExtra, StoreError
 
@@ -407,7 +407,7 @@ def test_a_difference_is_called_better_only_when_test_and_interval_agree() -> No
 def test_the_command_prints_a_table_json_csv_and_a_chart(
     make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "evaluate", lambda *a, **k: evaluate.evaluate(*a, embedder=HashEmbedder(), **k))
+    monkeypatch.setattr(cli_quality, "evaluate", lambda *a, **k: evaluate.evaluate(*a, embedder=HashEmbedder(), **k))
     make("sets/one")
     make("sets/two", qrels__tsv=None)
     where, table, chart = str(tmp_path / "sets"), tmp_path / "out.csv", tmp_path / "out.png"

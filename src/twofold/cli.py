@@ -8,33 +8,26 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from twofold import __version__, datasets, judged, output, scorecard
-from twofold.errors import InvalidInput, StoreError, TwofoldError
-from twofold.evaluate import Evaluation, evaluate, steps
+from twofold import __version__, output
+from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
+from twofold.cli_quality import eval_, tune
+from twofold.cli_service import serve, token
+from twofold.errors import InvalidInput, TwofoldError
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
 from twofold.messages import check
-from twofold.settings import database as known_database
 from twofold.settings import spec
-from twofold.tune import tune as choose_prior
 from twofold.types import ROLES, Message, Role
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-database = click.option("--db", type=click.Path(path_type=Path), help="Database file; else TWOFOLD_DB, else your own.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-in_project = click.option("--project", help="Name of the project.")
-in_session = click.option("--session", help="Name of the session.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -89,9 +82,48 @@ def recall(
     """Find the episodes that fit a query best."""
     if everything and (session or project):
         raise click.UsageError("--all searches everything; leave out --session and --project, or --all")
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         found = memory.recall(" ".join(query), session=session, project=project, limit=limit, explain=explain)
     output.show(found, as_json, lambda: output.recall(found))
+
+
+@twofold.command()
+@click.argument("query", nargs=-1, required=True)
+@in_session
+@in_project
+@click.option("--limit", type=int, help="How many episodes; the setting semanticLimit where not given.")
+@database
+@as_json
+def search(
+    query: tuple[str, ...], session: str | None, project: str | None, limit: int | None, db: Path | None, as_json: bool
+) -> None:
+    """Find the episodes that hold the words of a query."""
+    with Memory.open(existing(db)) as memory:
+        hits = memory.search(" ".join(query), session=session, project=project, limit=limit)
+    output.show(hits, as_json, lambda: output.hits(hits))
+
+
+@twofold.command()
+@click.argument("message", nargs=-1, required=True)
+@in_session
+@in_project
+@click.option("--budget", type=int, help="Tokens; the setting tokenBudget where not given.")
+@click.option("--zone", help="Zone of the dates, as in Europe/Zurich; else UTC.")
+@database
+@as_json
+def context(
+    message: tuple[str, ...],
+    session: str | None,
+    project: str | None,
+    budget: int | None,
+    zone: str | None,
+    db: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what an assistant is given to answer a message of a session."""
+    with Memory.open(existing(db)) as memory:
+        made = memory.context(" ".join(message), session=session, project=project, budget=budget, zone=zone)
+    output.show(made, as_json, lambda: output.context(made))
 
 
 @twofold.command(name="why-not")
@@ -112,7 +144,7 @@ def why_not(
     as_json: bool,
 ) -> None:
     """Say at which stage a recall loses an episode, and what would have kept it."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         told = memory.why_not(" ".join(query), episode, session=session, project=project, limit=limit)
     output.show(told, as_json, lambda: [f"{told.stage}: {told.sentence}"])
 
@@ -134,7 +166,7 @@ def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: 
     # Read once before anything is written: a file that is broken at its end leaves nothing half imported.
     total = sum(1 for _ in messages(Losses()))
     losses = Losses()
-    with Memory.open(db) as memory, _bar("messages", total) as progress:
+    with Memory.open(db) as memory, bar("messages", total) as progress:
         report = memory.import_(messages(losses), progress=progress)
     told = {"report": report, "losses": dict(losses)}
     output.show(told, as_json, lambda: output.report(report, cast("Counter[str]", losses)))
@@ -146,7 +178,7 @@ def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: 
 @as_json
 def sessions(project: str | None, db: Path | None, as_json: bool) -> None:
     """List the sessions, the one that spoke last first."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         listed = memory.sessions(project)
     output.show(listed, as_json, lambda: output.sessions(listed))
 
@@ -156,7 +188,7 @@ def sessions(project: str | None, db: Path | None, as_json: bool) -> None:
 @as_json
 def projects(db: Path | None, as_json: bool) -> None:
     """List the projects."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         listed = memory.projects()
     output.show(listed, as_json, lambda: output.projects(listed))
 
@@ -169,7 +201,7 @@ def projects(db: Path | None, as_json: bool) -> None:
 @as_json
 def show(session: str | None, project: str | None, episode: int | None, db: Path | None, as_json: bool) -> None:
     """Print a session from its beginning, or one episode."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         listed = memory.show(session, project=project, episode=episode)
     output.show(listed, as_json, lambda: [line for one in listed for line in output.episode(one)])
 
@@ -181,7 +213,7 @@ def show(session: str | None, project: str | None, episode: int | None, db: Path
 @as_json
 def edit(episode: int, text: str, db: Path | None, as_json: bool) -> None:
     """Give an episode other words."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         changed = memory.edit(episode, text)
     output.show(changed, as_json, lambda: output.episode(changed))
 
@@ -208,7 +240,7 @@ def forget(
         if not sys.stdin.isatty():
             raise InvalidInput("forgetting a session or a project asks first; without a terminal say --yes")
         click.confirm(f"Forget all of {f'session {session!r}' if session else f'project {project!r}'}?", abort=True)
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         count = memory.forget(episode=episode, session=session, project=project, purge=purge)
     output.show({"forgotten": count}, as_json, lambda: [f"forgot {output.count(count, 'episode')}"])
 
@@ -235,7 +267,7 @@ def settings(changes: tuple[str, ...], db: Path | None, as_json: bool) -> None:
 @as_json
 def status(db: Path | None, as_json: bool) -> None:
     """Say what the store holds."""
-    with Memory.open(_existing(db)) as memory:
+    with Memory.open(existing(db)) as memory:
         state = memory.status()
     output.show(state, as_json, lambda: output.status(state))
 
@@ -245,7 +277,7 @@ def status(db: Path | None, as_json: bool) -> None:
 @as_json
 def embed(db: Path | None, as_json: bool) -> None:
     """Make the vectors that are missing."""
-    with Memory.open(_existing(db)) as memory, _bar("episodes", memory.status().waiting) as progress:
+    with Memory.open(existing(db)) as memory, bar("episodes", memory.status().waiting) as progress:
         made = memory.embed_missing(progress=progress)
     output.show({"embedded": made}, as_json, lambda: [f"made vectors for {output.count(made, 'episode')}"])
 
@@ -263,61 +295,8 @@ def demo(db: Path | None, as_json: bool) -> None:
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 
 
-@twofold.command(name="eval")
-@click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--db", type=click.Path(path_type=Path), help="Folder that keeps the imported sets for the next time.")
-@click.option("--category", "categories", multiple=True, help="Only the queries of this category; may be repeated.")
-@click.option("--by-category", is_flag=True, help="Also a table for each category of queries.")
-@click.option("--csv", "table", type=click.Path(path_type=Path), help="Write the table to this file as well.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw a chart into this file: .png, .svg or .pdf.")
-@as_json
-def eval_(
-    paths: tuple[Path, ...],
-    db: Path | None,
-    categories: tuple[str, ...],
-    by_category: bool,
-    table: Path | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    """Measure every method on judged sets: folders with corpus, queries and qrels, or a folder of such."""
-    if plot:
-        scorecard.check_plot(plot)
-    done: list[Evaluation] = []
-    for place in [found for path in paths for found in datasets.locate(path)]:
-        dataset = datasets.only(datasets.load(place), categories)
-        with _bar("rows and queries", steps(dataset)) as progress:
-            done.append(evaluate(dataset, db, progress=progress))
-        if not as_json:
-            output.show(None, False, partial(scorecard.lines, done[-1], by_category))
-    if as_json:
-        output.show(scorecard.as_json(done, by_category), True, list)
-    if table:
-        scorecard.write_csv(table, done, by_category)
-    if plot:
-        scorecard.plot(plot, done)
-
-
-@twofold.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--project", help="Project of the queries that name none.")
-@click.option("--apply", is_flag=True, help="Use what was chosen, if it is shown better.")
-@click.option("--undo", is_flag=True, help="Bring back what was used before the last --apply.")
-@database
-@as_json
-def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Path | None, as_json: bool) -> None:
-    """Choose how recall fuses in this store by FILE, your own judged queries, a JSON object a line."""
-    if undo == (file is not None) or (undo and apply):
-        raise click.UsageError("name a file of judged queries, or say --undo alone")
-    if file is None:
-        with Memory.open(_existing(db)) as memory:
-            prior = memory.set_prior(None)
-        output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
-        return
-    queries = list(judged.read(file, project))
-    with Memory.open(_existing(db)) as memory, _bar("queries", len(queries)) as progress:
-        result = choose_prior(memory, queries, apply=apply, progress=progress)
-    output.show(result, as_json, lambda: output.tuning(result))
+for command in (eval_, tune, serve, token):
+    twofold.add_command(command)
 
 
 def main() -> None:
@@ -346,23 +325,6 @@ def main() -> None:
 def _fail(sentence: str) -> None:
     click.echo(f"twofold: {sentence}", err=True)
     sys.exit(1)
-
-
-@contextmanager
-def _bar(unit: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar for work over a second, on stderr, when that is a terminal."""
-    from tqdm import tqdm  # only some commands need it
-
-    with tqdm(total=total, unit=f" {unit}", delay=1, disable=None, file=sys.stderr) as bar:
-        yield lambda done: cast(None, bar.update(done - bar.n))
-
-
-def _existing(db: Path | None) -> Path:
-    """The database to be read. Raises StoreError where there is none: a mistyped name must not look empty."""
-    path = db or known_database()
-    if not path.exists():
-        raise StoreError(f"there is no database {path}; add and import make one, --db and TWOFOLD_DB name another")
-    return path
 
 
 def _sample(name: str) -> Path:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from twofold import health, priors, retrieve
 from twofold import messages as incoming
-from twofold import priors, retrieve
 from twofold import settings as known_settings
 from twofold.catalog import Catalog
 from twofold.context import Assembler, Held
 from twofold.embed import Embedder
 from twofold.embed.minilm import MiniLM
 from twofold.entities import Entities
-from twofold.errors import InvalidInput
+from twofold.entityindex import EntityIndex
+from twofold.errors import Conflict, InvalidInput
 from twofold.keyword import KeywordIndex
 from twofold.keyword.fts5 import Fts5Index
 from twofold.recaller import Question, Recaller
@@ -34,6 +34,7 @@ from twofold.types import (
     Hit,
     ImportReport,
     Message,
+    Part,
     Project,
     Recall,
     Role,
@@ -75,6 +76,7 @@ class Memory:
         self._retriever = retrieve.Retriever(keyword, vectors, embedder)
         self._recaller = Recaller(store, keyword, self._retriever, reranker, self._settings)
         self._writer = Writer(store, keyword, vectors, embedder)
+        self._entity_index = EntityIndex()
         self._open_on(Reach())
 
     @classmethod
@@ -112,9 +114,9 @@ class Memory:
     def _open_on(self, reach: Reach) -> None:
         self._reach = reach
         self.catalog = Catalog(self._store, self._writer, reach)
-        self.entities = Entities(self._store, self._keyword, self._embedder, reach)
+        self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
         self.tokens = Tokens(self._store, reach)
-        self._assembler = Assembler(self._store, self._recaller, self._retriever, self._vectors, self.entities, reach)
+        self._assembler = Assembler(self._store, self._recaller, self._retriever, self.entities, reach)
 
     def __enter__(self) -> Memory:
         return self
@@ -123,6 +125,11 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self._store.path
 
     def close(self) -> None:
         """Close the file."""
@@ -138,16 +145,19 @@ class Memory:
         project: str | None = None,
         time: datetime | None = None,
         metadata: Mapping[str, object] | None = None,
+        source: str | None = None,
     ) -> Episode:
         """Store one message; it is on disk and can be found when this returns.
 
-        `time` is aware and defaults to now. Raises InvalidInput. An embedder that fails leaves the episode
-        without a vector: found by words at once, by meaning after `embed_missing`.
+        `time` is aware and defaults to now. Raises InvalidInput, and Conflict where the session has a message of
+        that `source`. An embedder that fails leaves the episode without a vector: found by words at once, by
+        meaning after `embed_missing`.
         """
-        (episode,) = self.add_all(
-            [Message(content, role, session or "default", project, time or _now(), metadata or {})]
-        )
-        return episode
+        message = Message(content, role, session or "default", project, time or _now(), metadata or {}, source)
+        stored = self.add_all([message])
+        if not stored:
+            raise Conflict(f"session {message.session!r} has a message of the source {source!r} already")
+        return stored[0]
 
     def add_all(self, messages: Sequence[Message]) -> list[Episode]:
         """Store a few messages in one transaction, all or none of them; `import_` is for many. Raises InvalidInput.
@@ -163,13 +173,13 @@ class Memory:
     def import_(self, messages: Iterable[Message], *, progress: Progress | None = None) -> ImportReport:
         """Store a stream of messages in batches; what a batch holds is durable and can be found at once.
 
-        A message whose `source` its session already has is left as it is. `progress` is called with the
-        number of messages taken so far. Raises InvalidInput at the first message that cannot be stored,
-        naming its place; the batches before stay.
+        A message whose `source` its session already has is left as it is, one that is nothing but quoted memory is
+        left out. `progress` is called with the number of messages taken so far. Raises InvalidInput at the first
+        message that cannot be stored, naming its place; the batches before stay.
         """
         added = taken = 0
         touched: set[tuple[str | None, str]] = set()
-        for stored, read in self._writer.stream(_batches(map(self._at_home, messages), touched)):
+        for stored, read in self._writer.stream(incoming.batches(map(self._at_home, messages), BATCH, touched)):
             added, taken = added + stored, taken + read
             if progress:
                 progress(taken)
@@ -177,9 +187,9 @@ class Memory:
 
     def edit(self, episode: int, content: str) -> Episode:
         """Give an episode other words; the old ones and their vector are gone in the same transaction."""
-        incoming.content("the text", content)
+        own = incoming.own_words(content)
         self.show(episode=episode)
-        self._writer.edit(episode, content)
+        self._writer.edit(episode, own)
         return self.show(episode=episode)[0]
 
     def forget(
@@ -205,7 +215,7 @@ class Memory:
             else:
                 raise InvalidInput("nothing to forget was named; give an episode, a session or a project")
         if purge:
-            self._writer.purge()
+            self.purge()
         return count
 
     def recall(
@@ -330,20 +340,15 @@ class Memory:
     def status(self) -> Status:
         """What the store holds, and how many episodes wait for a vector."""
         self._reach.must_be_whole("see what the whole store holds")
-        with self._store.read() as db:
-            projects, sessions, episodes = rows.counts(db)
-            vectors, waiting = self._vectors.counts() if self._vectors else (0, episodes)
-            return Status(
-                path=str(self._store.path),
-                bytes=self._store.size(),
-                schema=int(db.pragma("user_version")),
-                projects=projects,
-                sessions=sessions,
-                episodes=episodes,
-                vectors=vectors,
-                waiting=waiting,
-                model=self._embedder.info.name if self._embedder else None,
-            )
+        return health.status(self._store, self._vectors, self._embedder)
+
+    def health(self) -> dict[str, Part]:
+        """Whether store, keywordIndex, vectors and embedder work, each tried out."""
+        return health.parts(self._store, self._keyword, self._vectors, self._retriever)
+
+    def purge(self) -> None:
+        """Rewrite the file, so that no trace of any deleted text stays in its free pages."""
+        self._writer.purge()
 
     def embed_missing(self, *, progress: Progress | None = None) -> int:
         """Make the vectors that are missing; returns how many episodes got theirs.
@@ -385,16 +390,3 @@ class Memory:
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-def _batches(messages: Iterable[Message], touched: set[tuple[str | None, str]]) -> Iterator[list[Message]]:
-    """Checked messages, BATCH at a time, their sessions noted. Raises InvalidInput naming a bad message's place."""
-    stream = enumerate(messages, start=1)
-    while batch := list(islice(stream, BATCH)):
-        for place, message in batch:
-            try:
-                incoming.check(message)
-            except InvalidInput as error:
-                raise InvalidInput(f"message {place}: {error}") from None
-            touched.add((message.project, message.session))
-        yield [message for _, message in batch]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import islice
 
+from twofold import quoting
 from twofold.errors import InvalidInput
 from twofold.types import ROLES, Message
 
@@ -15,10 +18,10 @@ MOST_NAME = 512  # characters of a session's, project's or source's name
 
 
 def check(message: Message) -> Message:
-    """The message itself. Raises InvalidInput naming what cannot be stored, its limit and the way out."""
+    """The message without memory that it quotes. Raises InvalidInput naming what cannot be stored, and the way out."""
     if not isinstance(message, Message):
         raise InvalidInput(f"{str(message)[:40]!r} is no message; give twofold.Message objects")
-    content("the text", message.content)
+    text = own_words(message.content)
     if message.role not in ROLES:
         raise InvalidInput(f"role is {message.role!r}; give one of {', '.join(ROLES)}")
     name("session", message.session)
@@ -31,7 +34,40 @@ def check(message: Message) -> Message:
         json.dumps(dict(message.metadata), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"metadata cannot be kept as JSON ({error}); give plain finite values") from None
-    return message
+    return message if text == message.content else replace(message, content=text)
+
+
+def batches(messages: Iterable[Message], size: int, touched: set[tuple[str | None, str]]) -> Iterator[list[Message]]:
+    """Checked messages, `size` at a time, their projects and sessions noted, without those that only quote memory.
+
+    Raises InvalidInput naming a bad message's place.
+    """
+    stream = enumerate(messages, start=1)
+    while batch := list(islice(stream, size)):
+        checked = []
+        for place, message in batch:
+            try:
+                if not is_quotation(message):
+                    checked.append(check(message))
+                    touched.add((message.project, message.session))
+            except InvalidInput as error:
+                raise InvalidInput(f"message {place}: {error}") from None
+        yield checked
+
+
+def is_quotation(message: Message) -> bool:
+    """Whether a message is nothing but memory that came back, which is stored already."""
+    text = message.content if isinstance(message, Message) else None
+    return isinstance(text, str) and bool(text.strip()) and not quoting.unquoted(text).strip()
+
+
+def own_words(text: str) -> str:
+    """What a message says beside the memory that it quotes. Raises InvalidInput."""
+    content("the text", text)
+    own = quoting.unquoted(text)
+    if not own.strip():
+        raise InvalidInput("the text is nothing but quoted memory, which is stored already; give what was said to it")
+    return own
 
 
 def content(kind: str, text: str) -> None:

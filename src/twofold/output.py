@@ -13,7 +13,18 @@ import click
 from twofold.retrieve import Prior
 from twofold.settings import SPECS
 from twofold.tune import Gain, Tuning
-from twofold.types import Contribution, Episode, Explanation, ImportReport, Project, Recall, Session, Status
+from twofold.types import (
+    Context,
+    Contribution,
+    Episode,
+    Explanation,
+    Hit,
+    ImportReport,
+    Project,
+    Recall,
+    Session,
+    Status,
+)
 
 SNIPPET = 280  # characters of a recalled message that a list shows
 RETRIEVERS = ("keyword", "semantic")
@@ -67,15 +78,31 @@ def recall(found: Recall) -> Iterator[str]:
         yield f"({retriever} recall is off: {reason})"
     if not found.hits:
         yield "nothing found"
-    for number, hit in enumerate(found.hits, start=1):
+    yield from hits(found.hits)
+    if found.explanation:
+        yield from explanation(found.explanation)
+
+
+def hits(found: Iterable[Hit]) -> Iterator[str]:
+    """Each hit with its place in both rankings."""
+    for number, hit in enumerate(found, start=1):
         one = hit.episode
         yield f"{number:2}. {hit.score:.4f}  {one.time:%Y-%m-%d}  {place(one)}  {one.role}  #{one.id}"
         given = {contribution.ranking: contribution for contribution in hit.contributions}
         yield "    " + "   ".join(f"{name} {_rank(given.get(name))}" for name in RETRIEVERS)
         words = " ".join(one.content.split())
         yield f"    {words if len(words) <= SNIPPET else words[:SNIPPET].rstrip() + ' …'}"
-    if found.explanation:
-        yield from explanation(found.explanation)
+
+
+def context(made: Context) -> Iterator[str]:
+    """What a context holds, as an assistant reads it."""
+    for part, reason in made.degraded.items():
+        yield f"({part} is off: {reason})"
+    yield from made.text.splitlines()
+    for one in made.recent:
+        yield f"{one.role}: {one.content}"
+    left = "".join(f", {number} left out as {why}" for why, number in made.left_out.items() if number)
+    yield f"{made.tokens:,} of {made.budget:,} tokens{left}"
 
 
 def _rank(given: Contribution | None) -> str:

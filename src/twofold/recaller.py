@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apsw
 import numpy as np
@@ -72,9 +72,14 @@ class Recaller:
             scope = reach.resolve(db, question.session, question.project, question.sessions)
             return self.answer(db, self._asked(question, scope), explain=explain)
 
-    def within(self, db: apsw.Connection, question: Question, scope: Scope, vector: NDArray[np.float32]) -> Recall:
-        """The hits of a question whose scope and vector are known, explained."""
-        return self.answer(db, self._asked(question, scope), vector=vector, explain=True)
+    def within(
+        self, db: apsw.Connection, question: Question, scope: Scope, vector: NDArray[np.float32] | None
+    ) -> Recall:
+        """The hits of a question whose scope and vector are known, explained; by words alone without a vector."""
+        asked = self._asked(question, scope)
+        if vector is None:
+            asked = replace(asked, plan=replace(asked.plan, weights={**asked.plan.weights, "semantic": 0.0}))
+        return self.answer(db, asked, vector=vector, explain=True)
 
     def answer(
         self, db: apsw.Connection, asked: Asked, *, vector: NDArray[np.float32] | None = None, explain: bool
@@ -119,14 +124,14 @@ class Recaller:
             )
 
     def search(self, question: Question, reach: Reach) -> tuple[Hit, ...]:
-        """The keyword ranking alone, best first; each score is BM25. Raises InvalidInput and NotFound."""
+        """The episodes that hold the words, best first; each score is BM25. Raises InvalidInput and NotFound."""
         incoming.content("the query", question.text)
         with self._store.read() as db:
             scope = reach.resolve(db, question.session, question.project, question.sessions)
             limit = self._limit(question.limit)
             excluded = incoming.ids("exclude", question.exclude)
             terms = query_terms(question.text)
-            ranking = self._keyword.search(terms, scope, excluded, limit).ranking if terms else []
+            ranking = self._keyword.search(terms, scope, excluded, limit, own=True).ranking if terms else []
             episodes = rows.episodes(db, [id_ for id_, _ in ranking])
         return tuple(
             Hit(episodes[id_], score, (Contribution("keyword", rank, score, score, 1.0, score),))

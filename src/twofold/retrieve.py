@@ -203,8 +203,8 @@ class Retriever:
         with found.timed("keyword"):
             if terms:
                 found.keyword = self._keyword.search(terms, scope, exclude, window)
-        if semantic:
-            vector = found.attempt("semantic", semantic.result)
+        # What could not be searched is not scored either.
+        vector = found.attempt("semantic", semantic.result) if semantic else None
         if plan.method == "convex":
             with found.timed("complete"):
                 found.completed = self._completed(found, vector, in_context=bool(plan.prior))

@@ -73,6 +73,9 @@ _SEGMENT = re.compile(rf"(?:[{_UNSPACED}][{_MARKS}]*)+|[^{_UNSPACED}]+")
 _UNIT = re.compile(rf"[{_UNSPACED}][{_MARKS}]{{0,31}}")  # so that a pair is no longer than LONGEST_TERM
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _DIACRITICS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670]")
+_IS_MARK = re.compile(f"[{_MARKS}]")
+_TAIL_ENDS = re.compile(r"\+\+|#(?!\w)")
+_SIGNS = str.maketrans({"‘": "'", "’": "'", "‐": "-"})
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]"
 )
@@ -102,6 +105,45 @@ def query_words(text: str) -> list[str]:
 def query_terms(text: str) -> list[str]:
     """The distinct terms that a query looks up, in its order; empty when it has nothing to look up."""
     return list(dict.fromkeys(term for word in _asked(text) for term in word.asked))
+
+
+def fold(text: str) -> str:
+    """The form in which names are compared: one case, no diacritics or invisible marks, single blanks."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).translate(_SIGNS)
+    return " ".join(_fold(seen).split())
+
+
+def stands_in(name: str, text: str) -> bool:
+    """Whether a name stands in a text, both folded, as a word or words of its own.
+
+    Scripts written without spaces have no edges of words: there it may stand anywhere.
+    """
+    place = text.find(name) if name else -1
+    while place >= 0:
+        if _is_edge(text, place) and _is_edge(text, place + len(name)):
+            return True
+        place = text.find(name, place + 1)
+    return False
+
+
+def _is_edge(text: str, place: int) -> bool:
+    """Whether a word may end before a place and another begin there."""
+    if place in (0, len(text)):
+        return True
+    if _IS_MARK.match(text[place]):
+        return False
+    before = place - 1
+    while before > 0 and _IS_MARK.match(text[before]):
+        before -= 1
+    if text[before].isalnum() and _TAIL_ENDS.match(text, place):
+        return False  # C is not named where C++ or C# is
+    return not (_is_spaced(text[before]) and _is_spaced(text[place]))
+
+
+def _is_spaced(character: str) -> bool:
+    return character.isalnum() and not _IS_UNSPACED.match(character)
 
 
 def _asked(text: str) -> list[_Word]:

@@ -250,6 +250,14 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Whether a part works, and a sentence on it."""
+
+    state: Literal["ok", "degraded", "down", "off"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What a store holds. `waiting` episodes have no vector of the current model yet."""
 

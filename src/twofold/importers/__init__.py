@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from twofold import quoting
 from twofold.errors import ImportFailed, InvalidInput
 from twofold.importers import chatgpt, claude, jsonl, openai
 from twofold.importers.entries import Entries, entries
@@ -78,7 +79,12 @@ def _storable(message: Message, losses: Losses) -> Iterator[Message]:
     if not message.content.strip():
         losses.note("empty message")
         return
-    content = clean(message.content, losses)
+    content = quoting.unquoted(clean(message.content, losses))
+    if not content.strip():
+        losses.note("nothing but quoted memory (left out)")
+        return
+    if content != message.content and quoting.OPENING in message.content:
+        losses.note("quoted memory in a message (left out)")
     if len(content) <= _PART_CHARACTERS or len(content.encode()) <= _MAX_MESSAGE_BYTES:
         yield replace(message, content=content)
         return

@@ -34,8 +34,13 @@ class KeywordIndex(Protocol):
         """Drop the entries of these episodes, whose rows are still there; their neighbours close the gap."""
         ...
 
-    def search(self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int) -> KeywordHits:
-        """The best `limit` episodes in scope, without the excluded, that hold at least one term."""
+    def search(
+        self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int, *, own: bool = False
+    ) -> KeywordHits:
+        """The best `limit` episodes in scope, without the excluded, that hold a term or stand beside one that does.
+
+        With `own` only those that hold one themselves.
+        """
         ...
 
     def neighbours(self, ids: Collection[int]) -> dict[int, Sequence[int]]:

@@ -74,8 +74,13 @@ class Fts5Index:
                 _put_rows(db, scope, left, _near(order, members) - removed, ())
             _drop_rows(db, removed, removed)
 
-    def search(self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int) -> KeywordHits:
-        """The best `limit` episodes in scope, without the excluded, that hold a term or stand beside one that does."""
+    def search(
+        self, terms: Sequence[str], scope: Scope, exclude: Collection[int], limit: int, *, own: bool = False
+    ) -> KeywordHits:
+        """The best `limit` episodes in scope, without the excluded, that hold a term or stand beside one that does.
+
+        With `own` only those that hold one themselves.
+        """
         with self._store.read() as db:
             counted = statistics(db)
             used = look_up(db, terms, counted)[:MOST_TERMS]
@@ -93,7 +98,7 @@ class Fts5Index:
             wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
             documents = {} if blind else documents_of(db, Candidates(db, counted, scope).best(used, wanted))
             beside = {near for document in documents.values() for near in document.near} - documents.keys()
-            documents |= documents_of(db, beside - set(exclude))
+            documents |= {} if own else documents_of(db, beside - set(exclude))
         scores = rate(list(documents.values()))
         hits = [(id_, s) for id_, s in zip(documents, scores, strict=True) if s > 0.0 and id_ not in exclude]
         ranking = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit] if limit > 0 else []

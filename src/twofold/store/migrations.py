@@ -160,7 +160,7 @@ def _second(connection: apsw.Connection) -> None:
             folded TEXT NOT NULL,                  -- what names are compared by
             name TEXT NOT NULL,
             key TEXT NOT NULL,                     -- the term by which texts that may hold the name are looked up
-            alias INTEGER NOT NULL DEFAULT 1,      -- 0 for the one that is shown
+            alias INTEGER NOT NULL,                -- 0 for the one that is shown, then the others in order
             PRIMARY KEY (entity_id, folded)
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX entity_name_folded ON entity_names (folded);

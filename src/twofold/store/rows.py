@@ -317,3 +317,24 @@ def write_settings(db: apsw.Connection, values: Mapping[str, object]) -> None:
     db.executemany(
         "INSERT OR REPLACE INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in values.items()]
     )
+
+
+def episodes_around(db: apsw.Connection, episode: Episode, count: int) -> tuple[list[Episode], list[Episode]]:
+    """Up to `count` episodes before and after one in its session, in either list the nearest first."""
+    at = (episode.session_id, microseconds(episode.time), episode.id, count)
+    before = db.execute(
+        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) < (?, ?) ORDER BY e.time DESC, e.id DESC LIMIT ?", at
+    )
+    after = db.execute(
+        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) > (?, ?) ORDER BY e.time, e.id LIMIT ?", at
+    )
+    return [_episode(row) for row in before], [_episode(row) for row in after]
+
+
+def episodes_of_contents(db: apsw.Connection, session: int, contents: Iterable[str]) -> list[int]:
+    """The ids of a session's episodes whose text is one of these."""
+    found = db.execute(
+        "SELECT id FROM episodes WHERE session_id = ? AND content IN (SELECT value FROM json_each(?))",
+        (session, json.dumps(list(contents))),
+    )
+    return [row[0] for row in found]

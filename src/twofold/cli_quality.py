@@ -1,0 +1,71 @@
+"""The commands that measure recall and tune it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from twofold import datasets, judged, output, scorecard
+from twofold.cli_options import as_json, bar, database, existing
+from twofold.evaluate import Evaluation, evaluate, steps
+from twofold.memory import Memory
+from twofold.tune import tune as choose_prior
+
+
+@click.command(name="eval")
+@click.argument("paths", metavar="DIR|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--db", type=click.Path(path_type=Path), help="Folder that keeps the imported sets for the next time.")
+@click.option("--category", "categories", multiple=True, help="Only the queries of this category; may be repeated.")
+@click.option("--by-category", is_flag=True, help="Also a table for each category of queries.")
+@click.option("--csv", "table", type=click.Path(path_type=Path), help="Write the table to this file as well.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw a chart into this file: .png, .svg or .pdf.")
+@as_json
+def eval_(
+    paths: tuple[Path, ...],
+    db: Path | None,
+    categories: tuple[str, ...],
+    by_category: bool,
+    table: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure every method on judged sets: folders with corpus, queries and qrels, or a folder of such."""
+    if plot:
+        scorecard.check_plot(plot)
+    done: list[Evaluation] = []
+    for place in [found for path in paths for found in datasets.locate(path)]:
+        dataset = datasets.only(datasets.load(place), categories)
+        with bar("rows and queries", steps(dataset)) as progress:
+            done.append(evaluate(dataset, db, progress=progress))
+        if not as_json:
+            output.show(None, False, partial(scorecard.lines, done[-1], by_category))
+    if as_json:
+        output.show(scorecard.as_json(done, by_category), True, list)
+    if table:
+        scorecard.write_csv(table, done, by_category)
+    if plot:
+        scorecard.plot(plot, done)
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--project", help="Project of the queries that name none.")
+@click.option("--apply", is_flag=True, help="Use what was chosen, if it is shown better.")
+@click.option("--undo", is_flag=True, help="Bring back what was used before the last --apply.")
+@database
+@as_json
+def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Path | None, as_json: bool) -> None:
+    """Choose how recall fuses in this store by FILE, your own judged queries, a JSON object a line."""
+    if undo == (file is not None) or (undo and apply):
+        raise click.UsageError("name a file of judged queries, or say --undo alone")
+    if file is None:
+        with Memory.open(existing(db)) as memory:
+            prior = memory.set_prior(None)
+        output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
+        return
+    queries = list(judged.read(file, project))
+    with Memory.open(existing(db)) as memory, bar("queries", len(queries)) as progress:
+        result = choose_prior(memory, queries, apply=apply, progress=progress)
+    output.show(result, as_json, lambda: output.tuning(result))

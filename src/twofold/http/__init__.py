@@ -1,0 +1,1 @@
+"""The service: everything that Memory has, over HTTP. `app.create` makes it, `server.serve` runs it."""

@@ -16,7 +16,7 @@ from twofold.context import Held
 from twofold.errors import ChatError, InvalidInput, NoModel, NotAllowed, NotFound, TwofoldError
 from twofold.memory import Memory
 from twofold.scopes import LONGEST_ID
-from twofold.threads import Said, Threads
+from twofold.threads import Said
 from twofold.types import Context, Entity, Episode, Message, Session
 from twofold.upstream import Upstream
 from twofold.wire import (
@@ -96,13 +96,14 @@ class Chat:
     """Turns of chat over one memory, which may be a door on one project; made for one request.
 
     What a method returns, or yields to its end, is stored. Where storing fails, StoreError is raised, although there
-    was an answer: who chats shall not believe that it will be remembered. `stored` is the turn that was stored last.
+    was an answer: who chats shall not believe that it will be remembered. `session` is where the last
+    turn belongs, as soon as it has begun; `stored` is the turn that was stored last.
     """
 
     def __init__(self, memory: Memory, upstream: Upstream) -> None:
         self._memory = memory
         self._upstream = upstream
-        self._threads = Threads(memory._store, memory._reach)
+        self.session: str | None = None
         self.stored: Turn | None = None
 
     def turn(
@@ -198,7 +199,8 @@ class Chat:
         text = storable(message)
         incoming.content("the message, without what it quotes from the memory,", text)
         named = self._model(model)
-        name, home = self._place(session, project)
+        name, home = self._place(session, self._project(session, project))
+        self.session = name
         context = self._context(message, name, home, zone, Held())
         memory = f"{INSTRUCTION}\n\n{context.text}" if context.text else INSTRUCTION
         messages = with_memory([{"role": "user", "content": message}], memory, _recent(context))
@@ -210,11 +212,13 @@ class Chat:
         messages = messages_of(body)
         named = self._model(body.get("model"))
         query = mended(last_of_user(messages))
+        project = self._project(session, project)
         thread = None if session else self._thread(messages, project)
         with self._given_back(thread):
             taken = thread and thread.taken
             name, home = (taken.name, taken.project) if taken else self._place(session, project)
             held = Held(texts=[words for words in map(text_of, messages) if words])
+            self.session = name
             context = self._context(query, name, home, zone, held) if storable(query) else _nothing(query)
         recent = [] if has_history(messages) else _recent(context)
         return _Asked(
@@ -229,7 +233,7 @@ class Chat:
 
     def _thread(self, messages: Sequence[Mapping[str, Any]], project: str | None) -> _Thread:
         before = said(until_last_answer(messages))
-        return _Thread(before, said(messages), self._threads.take(before, project) if before else None)
+        return _Thread(before, said(messages), self._memory.threads.take(before, project) if before else None)
 
     def _chunks(self, asked: _Asked, answer: Answer) -> Generator[tuple[dict[str, Any], str]]:
         """The chunks of an answer, each with its new words. The turn is stored before the last one is passed on."""
@@ -280,7 +284,7 @@ class Chat:
         taken = asked.thread.taken
         session = stored.session_id if stored else taken.id if taken else None
         if session is not None:
-            self._threads.put([*asked.thread.now, answer.said()], session)
+            self._memory.threads.put([*asked.thread.now, answer.said()], session)
 
     @contextmanager
     def _given_back(self, thread: _Thread | None) -> Iterator[None]:
@@ -293,7 +297,13 @@ class Chat:
 
     def _give_back(self, thread: _Thread | None) -> None:
         if thread and thread.taken:
-            self._threads.put(thread.before, thread.taken.id)
+            self._memory.threads.put(thread.before, thread.taken.id)
+
+    def _project(self, session: str | None, project: str | None) -> str | None:
+        """The project; that of the setting chatProject where nothing is named, so that conversations share a memory."""
+        if session or project or self._memory.is_bound:
+            return project
+        return str(self._memory.settings()["chatProject"]) or None
 
     def _place(self, session: str | None, project: str | None) -> tuple[str, str | None]:
         """The names of the session and of its project: found by name or id, or new; without a name a new one."""

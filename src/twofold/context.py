@@ -28,7 +28,8 @@ from twofold.types import Context, EntityHit, Episode, Hit, Passage, Scope
 MESSAGE_OVERHEAD = 4  # tokens that a message takes beside its words: its role and what parts it from the next
 RECENT_SHARE = 0.5  # of the budget, at most
 ENTITY_SHARE = 0.15  # of the budget, at most
-EPISODE_SHARE = 1 / 3  # of the room for passages, which one of several recalled episodes may take
+EPISODE_SHARE = 1 / 3  # of the room for passages, which one of several recalled episodes may take at first,
+EPISODE_TOKENS = 200  # and what it may take in any case
 SURPLUS = 3  # times as many hits are asked for as are given, since some repeat what is there
 LEAST_EXCERPT = 32  # tokens; less of a long episode says too little
 
@@ -73,6 +74,11 @@ class _Turn:
     zone: tzinfo
     held: Held
     settings: Mapping[str, Value]
+
+    @property
+    def texts(self) -> set[str]:
+        """What the caller has, as it was sent and as it was stored."""
+        return {*self.held.texts, *map(quoting.unquoted, self.held.texts)}
 
     def whole(self, name: str) -> int:
         """A setting that is a whole number."""
@@ -214,12 +220,12 @@ class Assembler:
             most = 0 if "semantic" in degraded else turn.whole("entityLimit")
             found = self._entities.find(db, message, vector, scope, most) if most else ()
             entities, room = _fitting(found, turn, recent)
-            said = {_said(text) for text in (message, *held.texts, *(episode.content for episode in recent.given))}
+            said = {_said(text) for text in (message, *turn.texts, *(episode.content for episode in recent.given))}
             hits = _distinct(recall.hits, said)
             quotes = _quotes(turn, recent, said, hits, room)
             refused = _fill(db, quotes, hits, turn)
-        refused |= {id_: "budget" for id_ in recent.too_long if id_ not in quotes.episodes}
-        left_out = Counter(refused.values())
+        refused |= dict.fromkeys(recent.too_long, "budget")
+        left_out = Counter(why for id_, why in refused.items() if id_ not in quotes.episodes)
         left_out["repeated"] = len(recall.hits) - len(hits)
         left_out["budget"] += len(found) - len(entities)
         passages = quotes.passages()
@@ -269,8 +275,8 @@ def _recent(db: apsw.Connection, session: int | None, turn: _Turn) -> _Recent:
     Those that do not fit may be recalled as any other: else a long paste would be lost to the very next turn.
     """
     last = rows.last_episodes(db, session, turn.whole("recentLimit")) if session else []
-    texts = {*turn.held.texts, *map(quoting.unquoted, turn.held.texts)}
-    new = [episode for episode in reversed(last) if episode.id not in turn.held.ids and episode.content not in texts]
+    texts = turn.texts
+    new = [one for one in reversed(last) if one.id not in turn.held.ids and one.content not in texts]
     fits, left = 0, int(turn.budget * RECENT_SHARE)
     for episode in new:
         tokens = quoting.tokens(episode.content) + MESSAGE_OVERHEAD
@@ -323,7 +329,7 @@ def _quotes(turn: _Turn, recent: _Recent, said: set[str], hits: Sequence[Hit], r
         said=said,
         left=room,
         share=int(room * float(turn.settings["sessionShare"])) if several else room,
-        longest=int(room * EPISODE_SHARE) if len(hits) > 1 else room,
+        longest=max(int(room * EPISODE_SHARE), EPISODE_TOKENS) if len(hits) > 1 else room,
     )
 
 
@@ -345,7 +351,7 @@ def _fill(db: apsw.Connection, quotes: _Quotes, hits: Sequence[Hit], turn: _Turn
         # One more than is quoted shows whether two stretches meet.
         quotes.surround(episode, *rows.episodes_around(db, episode, neighbours + 1), neighbours)
     for episode in taken:
-        if episode.id in quotes.cut:
+        if episode.id in quotes.cut and quotes.room(episode.session_id) >= LEAST_EXCERPT:
             quotes.widen(episode)
     return refused
 

@@ -27,6 +27,7 @@ from twofold.rerank import Reranker
 from twofold.scopes import Reach
 from twofold.settings import Value
 from twofold.store import Store, rows
+from twofold.threads import Threads
 from twofold.tokens import Tokens
 from twofold.types import (
     Context,
@@ -52,11 +53,12 @@ class Memory:
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
     for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and
-    in pages, `entities` the named things, `tokens` the keys to the service.
+    in pages, `entities` the named things, `threads` the conversations of chat clients, `tokens` the service's keys.
     """
 
     catalog: Catalog
     entities: Entities
+    threads: Threads
     tokens: Tokens
 
     def __init__(
@@ -115,6 +117,7 @@ class Memory:
         self._reach = reach
         self.catalog = Catalog(self._store, self._writer, reach)
         self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
+        self.threads = Threads(self._store, reach)
         self.tokens = Tokens(self._store, reach)
         self._assembler = Assembler(self._store, self._recaller, self._retriever, self.entities, reach)
 
@@ -125,6 +128,11 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether this door opens on one project alone."""
+        return self._reach.only is not None
 
     @property
     def path(self) -> Path:

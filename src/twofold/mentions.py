@@ -40,9 +40,11 @@ def link(db: apsw.Connection, episodes: Sequence[int]) -> None:
     if not episodes or not stored.exist(db):
         return
     said = [(id_, _homes(session, project), content) for id_, session, project, content in stored.said(db, episodes)]
+    homes = {home for _, known, _ in said for home in known}
+    if not stored.live_in(db, homes):
+        return
     terms = {id_: set(index_terms(content)) for id_, _, content in said}
     names: dict[str, list[tuple[str, int, Home]]] = defaultdict(list)
-    homes = {home for _, known, _ in said for home in known}
     for key, folded, entity, project, session in stored.named_by(db, set().union(*terms.values()), homes):
         names[key].append((folded, entity, Home(project, session)))
     mentions = []

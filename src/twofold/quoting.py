@@ -158,12 +158,13 @@ def _attributes(**values: str | None) -> str:
 def _pieces(text: str, terms: Collection[str]) -> list[_Piece]:
     known: dict[str, tuple[str, ...]] = {}
     tags = {tag.start() for tag in _TAG.finditer(text)}
+    is_ascii = text.isascii()
     pieces, before = [], 0
     for found in _PIECE.finditer(text):
-        word, start, end = found[0], found.start(), found.end()
+        word, (start, end) = found[0], found.span()
         if word not in known:
             known[word] = tuple(term for term in index_terms(word) if term in terms)
-        size = len(text[before:end].encode())
+        size = end - before if is_ascii else len(text[before:end].encode())
         if tags and "<" in word:
             size += (len("&lt;") - 1) * sum(place in tags for place in range(start, end))
         pieces.append(_Piece(start, end, size, known[word]))

@@ -110,6 +110,11 @@ SPECS: Mapping[str, Spec] = {
         Spec("neighbours", 1, "episodes before and after a recalled one that a context quotes with it", 0, 10),
         Spec("entityLimit", 5, "entities that a context holds at most", 0, 50),
         Spec("proposeEntities", "off", "ask the model for entities after a chat turn", choices=("off", "on")),
+        Spec(
+            "chatProject",
+            "chat",
+            "project of chats that name neither session nor project, whose memory they share; empty for none",
+        ),
         Spec("llmModel", "", "name of the model that chat asks, as its server knows it"),
         Spec(
             "llmBaseUrl",

@@ -144,8 +144,8 @@ class EntityRecall:
 class Passage:
     """A stretch of one session that a context quotes: recalled episodes with their neighbours, oldest first.
 
-    `recalled` are the ids of the episodes that were recalled, `cut` of those quoted in part; `score` is that of
-    the best of them.
+    `recalled` are the ids of the episodes that were recalled; `score` is that of the best of them. `cut` are those
+    quoted in part, whose content here is that part.
     """
 
     episodes: tuple[Episode, ...]

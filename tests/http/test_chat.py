@@ -141,7 +141,7 @@ def test_an_upstream_that_fails_is_a_bad_gateway(service: Service, upstream: Fak
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_official_client_chats_and_a_second_conversation_knows_the_first(service: Service, stream: bool) -> None:
-    client = client_of(service, **{"X-Twofold-Project": "house"})
+    client = client_of(service)
 
     def ask(content: str) -> str:
         messages: list[Any] = [{"role": "user", "content": content}]
@@ -153,7 +153,7 @@ def test_the_official_client_chats_and_a_second_conversation_knows_the_first(ser
 
     assert ask("The spare key hangs behind the clock.") == NOTED
     assert "behind the clock" in ask("Where does the spare key hang?")
-    assert len(service.memory.sessions("house")) == 2
+    assert len(service.memory.sessions("chat")) == 2
 
 
 def test_a_conversation_goes_on_in_its_session_and_is_not_recalled_back_to_its_client(
@@ -191,7 +191,30 @@ def test_metadata_or_a_header_names_session_and_project_and_metadata_of_ours_is_
 
 
 def test_the_models_are_those_of_the_upstream(service: Service) -> None:
+    assert [model.id for model in client_of(service).models.list()] == ["twofold", MODEL]
+    service.http.patch("/settings", json={"llmModel": ""})
     assert [model.id for model in client_of(service).models.list()] == [MODEL]
+
+
+def test_without_a_project_for_them_conversations_that_name_nothing_stand_alone(service: Service) -> None:
+    service.http.patch("/settings", json={"chatProject": ""})
+    client = client_of(service)
+    for content in ("The spare key hangs behind the clock.", "Where does the spare key hang?"):
+        answer = client.chat.completions.create(model="twofold", messages=[{"role": "user", "content": content}])
+    assert "clock" not in (answer.choices[0].message.content or "")
+    assert {one.project for one in service.memory.sessions()} == {None}
+
+
+def test_half_a_character_from_a_model_is_passed_on_and_stored_mended(service: Service, upstream: FakeUpstream) -> None:
+    upstream.answer = "half \ud83d done"
+    for stream in (False, True):
+        body = {"messages": [{"role": "user", "content": "hello"}], "stream": stream}
+        answer = service.http.post("/v1/chat/completions", json=body, headers={"X-Twofold-Session": "s"})
+        assert answer.status_code == 200
+        assert "done" in answer.text
+        assert answer.headers["X-Twofold-Session"] == "s"
+    assert service.http.post("/chat", json={"message": "hello", "stream": True}).status_code == 200
+    assert all("done" in one.content for one in service.memory.show("s") if one.role == "assistant")
 
 
 def test_an_error_reads_as_openais_clients_expect_it(service: Service, upstream: FakeUpstream) -> None:

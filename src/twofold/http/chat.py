@@ -9,13 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from pydantic import WithJsonSchema
 from starlette.background import BackgroundTask
 
 from twofold.chat import OWN_MODEL, Chat, Turn
 from twofold.errors import TwofoldError
-from twofold.http.door import Door, names, reply
+from twofold.http.door import JSON, Door, names, reply
 from twofold.http.metrics import Metrics
 from twofold.http.problems import documented, failure_of, members
 from twofold.http.schemas import ChatIn, ChatOut
@@ -119,10 +119,10 @@ async def complete(
     if left:
         body["metadata"] = left
     if body.get("stream") is not True:
-        answer = JSONResponse(await _waited(request, partial(talk.completion, body, **how)))
+        answer = _plain(await _waited(request, partial(talk.completion, body, **how)))
+        answer.headers.update(_where(talk))
         if talk.stored:
             _noted(request, talk.stored)
-            answer.headers.update(_where(talk.stored))
         answer.background = BackgroundTask(_afterwards, request, talk)
         return answer
     return await _streamed(request, talk, partial(talk.completion_stream, body, **how), _chunk)
@@ -130,10 +130,12 @@ async def complete(
 
 @router.get("/v1/models", response_model=ModelsOut, operation_id="listModels", responses=documented(502))
 async def list_models(request: Request, memory: Door) -> Response:
-    """The models that the upstream has."""
+    """The models that the upstream has, before them `twofold`, which is that of the setting llmModel."""
     upstream: Upstream = request.app.state.upstream
     models = await _waited(request, upstream.models)
-    return JSONResponse({"object": "list", "data": models})
+    if memory.settings()["llmModel"]:
+        models.insert(0, {"id": OWN_MODEL, "object": "model", "created": 0, "owned_by": OWN_MODEL})
+    return _plain({"object": "list", "data": models})
 
 
 def _name(metadata: dict[str, Any], what: str) -> str | None:
@@ -181,7 +183,7 @@ async def _streamed(
     return StreamingResponse(
         events(),
         media_type=EVENTS,
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_where(talk)},
         background=BackgroundTask(_afterwards, request, talk),
     )
 
@@ -195,7 +197,7 @@ def _event(request: Request, item: str | Turn) -> str:
 
 def _chunk(item: dict[str, Any]) -> str:
     """A chunk as OpenAI's clients read it."""
-    return f"data: {json.dumps(item, ensure_ascii=False)}\n\n"
+    return f"data: {json.dumps(item)}\n\n"
 
 
 def _error(request: Request, error: TwofoldError) -> str:
@@ -206,9 +208,15 @@ def _error(request: Request, error: TwofoldError) -> str:
     return f"event: error\ndata: {json.dumps(problem)}\n\n"
 
 
-def _where(turn: Turn) -> dict[str, str]:
-    """The session that a turn was stored in, for a header, where a header can hold it."""
-    return {HEADERS[0]: turn.session} if turn.session.isascii() and turn.session.isprintable() else {}
+def _plain(value: object) -> Response:
+    """An upstream's answer, in ASCII: what it says may hold half characters."""
+    return Response(json.dumps(value), media_type=JSON)
+
+
+def _where(talk: Chat) -> dict[str, str]:
+    """The session that a turn belongs to, for a header, where a header can hold it."""
+    session = talk.session
+    return {HEADERS[0]: session} if session and session.isascii() and session.isprintable() else {}
 
 
 def _noted(request: Request, turn: Turn) -> None:

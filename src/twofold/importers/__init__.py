@@ -79,11 +79,12 @@ def _storable(message: Message, losses: Losses) -> Iterator[Message]:
     if not message.content.strip():
         losses.note("empty message")
         return
-    content = quoting.unquoted(clean(message.content, losses))
+    whole = clean(message.content, losses)
+    content = quoting.unquoted(whole)
     if not content.strip():
         losses.note("nothing but quoted memory (left out)")
         return
-    if content != message.content and quoting.OPENING in message.content:
+    if content != whole:
         losses.note("quoted memory in a message (left out)")
     if len(content) <= _PART_CHARACTERS or len(content.encode()) <= _MAX_MESSAGE_BYTES:
         yield replace(message, content=content)

@@ -26,6 +26,10 @@ _IN_SCOPE = {
             WHERE id IN (SELECT value FROM json_each(:sessions)) AND project_id IS NULL)))""",
 }
 
+_AT_HOME = """(e.project_id IN (SELECT value FROM json_each(:projects))
+    OR e.session_id IN (SELECT value FROM json_each(:sessions))
+    OR (:homeless AND e.project_id IS NULL AND e.session_id IS NULL))"""
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -175,19 +179,29 @@ def names_of(db: apsw.Connection, entity: int) -> list[tuple[str, str]]:
     return list(found)
 
 
+def live_in(db: apsw.Connection, homes: Collection[Home]) -> bool:
+    """Whether any entity belongs to one of these homes."""
+    return bool(db.execute(f"SELECT 1 FROM entities e WHERE {_AT_HOME} LIMIT 1", _places(homes)).get)
+
+
 def named_by(
     db: apsw.Connection, keys: Iterable[str], homes: Collection[Home]
 ) -> Iterator[tuple[str, str, int, int | None, int | None]]:
     """The names with one of these keys of the entities of these homes: key, folded, entity, project, session."""
-    projects = json.dumps([home.project for home in homes if home.project is not None])
-    sessions = json.dumps([home.session for home in homes if home.session is not None])
     yield from db.execute(
-        """SELECT n.key, n.folded, e.id, e.project_id, e.session_id
-        FROM json_each(?1) k CROSS JOIN entity_names n ON n.key = k.value CROSS JOIN entities e ON e.id = n.entity_id
-        WHERE e.project_id IN (SELECT value FROM json_each(?2)) OR e.session_id IN (SELECT value FROM json_each(?3))
-        OR (e.project_id IS NULL AND e.session_id IS NULL AND ?4)""",
-        (json.dumps(list(keys)), projects, sessions, Home() in homes),
+        f"""SELECT n.key, n.folded, e.id, e.project_id, e.session_id FROM json_each(:keys) k
+        CROSS JOIN entity_names n ON n.key = k.value CROSS JOIN entities e ON e.id = n.entity_id WHERE {_AT_HOME}""",
+        _places(homes) | {"keys": json.dumps(list(keys))},
     )
+
+
+def _places(homes: Collection[Home]) -> dict[str, Any]:
+    """The values that `_AT_HOME` names."""
+    return {
+        "projects": json.dumps([home.project for home in homes if home.project is not None]),
+        "sessions": json.dumps([home.session for home in homes if home.session is not None]),
+        "homeless": Home() in homes,
+    }
 
 
 def said(db: apsw.Connection, episodes: Iterable[int]) -> Iterator[tuple[int, int, int | None, str]]:

@@ -18,9 +18,10 @@ from twofold.keyword import KeywordIndex
 from twofold.pages import PAGE, Page, cursor, one_more, paged
 from twofold.recaller import MOST_LIMIT
 from twofold.scopes import Reach
-from twofold.store import Store, rows
+from twofold.store import Store, models, rows
 from twofold.store import entities as stored
-from twofold.store.entities import Home, Model, View
+from twofold.store.entities import Home, View
+from twofold.store.models import Model
 from twofold.types import Entity, EntityHit, EntityRecall, Episode, Scope
 
 __all__ = ["MOST_ALIASES", "MOST_DESCRIPTION", "MOST_NAME", "Entities"]
@@ -203,7 +204,7 @@ class Entities:
         """
         usable = vector is not None and bool(np.isfinite(vector).all() and vector.any())
         comparable = self._embedder is not None and not _mismatch(db, self._embedder)
-        model = stored.model_id(db, _model(self._embedder)) if self._embedder and comparable else 0
+        model = models.find(db, self._embedder.info.key) if self._embedder and comparable else 0
         visible = stored.visible(db, View(scope, self._reach.only))
         ranking = self._index.current(db, model).search(text, vector if usable else None, visible, limit)
         entities = stored.entities(db, [id_ for id_, _ in ranking])
@@ -217,7 +218,7 @@ class Entities:
         self._reach.must_be_whole("make the vectors of the whole store")
         if self._embedder is None:
             raise EmbedderError("this memory was opened without an embedder; open it with one")
-        model = _model(self._embedder)
+        model = self._embedder.info.key
         done = last = 0
         while texts := self._texts_without_vector(model, last):
             last = max(texts)
@@ -268,7 +269,7 @@ class Entities:
         """Write names and vector."""
         stored.put_names(db, id_, draft.names)
         if vector is not None and self._embedder:
-            stored.put_vector(db, id_, _model(self._embedder), _bytes(vector))
+            stored.put_vector(db, id_, self._embedder.info.key, _bytes(vector))
 
     def _embed(self, text: str) -> Vector | None:
         """The vector of an entity's text; None where there is none to be had, which `embed_missing` makes up for."""
@@ -297,25 +298,17 @@ class Entities:
     def _texts_without_vector(self, model: Model, after: int) -> dict[int, str]:
         """What the vectors of some entities above an id are to be made of."""
         with self._store.read() as db:
-            ids = stored.without_vector(db, stored.model_id(db, model), after, BATCH)
+            ids = stored.without_vector(db, models.find(db, model), after, BATCH)
             found = stored.entities(db, ids)
         return {id_: text_of(found[id_]) for id_ in ids}
 
 
-def _model(embedder: Embedder) -> Model:
-    """The embedder's model as the file knows it."""
-    return embedder.info.name, embedder.info.dimension, embedder.info.digest
-
-
 def _mismatch(db: apsw.Connection, embedder: Embedder | None) -> str:
     """A sentence where the store's vectors are another model's than the embedder's; else empty."""
-    current = stored.current_model(db)
-    if embedder is None or current is None or current == _model(embedder):
+    current = models.current(db)
+    if embedder is None or current is None or current == embedder.info.key:
         return ""
-    return (
-        f"this store's vectors were made by {current[0]} ({current[1]} dimensions), not by {embedder.info.name} "
-        f"({embedder.info.dimension}); open it with that model, or make new vectors with: twofold embed"
-    )
+    return embedder.info.refuses(current)
 
 
 def _directions(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:

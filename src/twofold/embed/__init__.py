@@ -18,6 +18,18 @@ class ModelInfo:
     dimension: int
     digest: str
 
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """The model as the file knows it."""
+        return self.name, self.dimension, self.digest
+
+    def refuses(self, other: tuple[str, int, str]) -> str:
+        """What to tell who meets vectors of another model."""
+        return (
+            f"this store's vectors were made by {other[0]} ({other[1]} dimensions), not by {self.name} "
+            f"({self.dimension}); open it with that model, or make new vectors with: twofold embed"
+        )
+
 
 class Embedder(Protocol):
     """Makes vectors of unit length. Both methods raise `EmbedderError` and nothing else."""

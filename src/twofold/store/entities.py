@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import apsw
 
+from twofold.store import models
+from twofold.store.models import Model
 from twofold.types import Entity, Scope
-
-Model: TypeAlias = tuple[str, int, str]  # name, dimension and digest
 
 # What a scope sees. One session of a project sees of the project's entities those that are mentioned in it.
 _IN_SCOPE = {
@@ -250,18 +250,6 @@ def mentioned_in(db: apsw.Connection, entity: int, after: Sequence[Any] | None, 
     return [row[0] for row in found]
 
 
-def current_model(db: apsw.Connection) -> Model | None:
-    """The model whose vectors are searched; None where there are no vectors."""
-    row: Any = db.execute("SELECT name, dimension, digest FROM models WHERE current").fetchone()
-    return None if row is None else (row[0], row[1], row[2])
-
-
-def model_id(db: apsw.Connection, model: Model) -> int:
-    """The model's number in this file; 0, which no model has, where it made no vector yet."""
-    found: int | None = db.execute("SELECT id FROM models WHERE name = ? AND dimension = ? AND digest = ?", model).get
-    return found or 0
-
-
 def delete_vectors(db: apsw.Connection, entity: int) -> None:
     """An entity's vectors of every model."""
     db.execute("DELETE FROM entity_vectors WHERE entity_id = ?", (entity,))
@@ -269,12 +257,7 @@ def delete_vectors(db: apsw.Connection, entity: int) -> None:
 
 def put_vector(db: apsw.Connection, entity: int, model: Model, vector: bytes) -> None:
     """An entity's vector of one model, which becomes the one that is searched by where there is none yet."""
-    db.execute(
-        """INSERT INTO models (name, dimension, digest, current)
-        VALUES (?, ?, ?, NOT EXISTS (SELECT 1 FROM models WHERE current)) ON CONFLICT DO NOTHING""",
-        model,
-    )
-    db.execute("INSERT OR REPLACE INTO entity_vectors VALUES (?, ?, ?)", (entity, model_id(db, model), vector))
+    db.execute("INSERT OR REPLACE INTO entity_vectors VALUES (?, ?, ?)", (entity, models.make(db, model), vector))
 
 
 def vectors(db: apsw.Connection, model: int) -> list[tuple[int, bytes]]:

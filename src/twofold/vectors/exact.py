@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from twofold.embed import ModelInfo
 from twofold.errors import ModelMismatch
-from twofold.store import Store, rows
+from twofold.store import Store, models, rows
 from twofold.types import Scope
 from twofold.vectors import VectorHits, VectorSearch
 
@@ -99,7 +99,7 @@ class ExactIndex:
     def put(self, pieces: Iterable[tuple[int, Floats]]) -> None:
         """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
         with self._store.write() as db:
-            model = self._model_id(db, make=True)
+            model = models.make(db, self._model.key)
             for episode, vectors in pieces:
                 db.execute("DELETE FROM vectors WHERE episode_id = ? AND model_id = ?", (episode, model))
                 db.executemany(
@@ -135,50 +135,32 @@ class ExactIndex:
             found = db.execute(
                 """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
                     SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
-                (after, self._model_id(db), limit),
+                (after, models.find(db, self._model.key), limit),
             )
             return [row[0] for row in found]
 
     def is_current(self) -> bool:
         """Whether this model's vectors are the ones that are searched, or there are none of any model."""
         with self._store.read() as db:
-            current = db.execute("SELECT id FROM models WHERE current").get
-            return current is None or current == self._model_id(db)
+            return models.current(db) in (None, self._model.key)
 
     def switch(self) -> None:
         """Make this model's vectors the ones that are searched."""
         with self._store.write() as db:
-            db.execute("UPDATE models SET current = (id = ?)", (self._model_id(db, make=True),))
+            models.switch(db, self._model.key)
 
     def counts(self) -> tuple[int, int]:
         """How many episodes have a vector of this model, and how many have none."""
         with self._store.read() as db:
             have: int = db.execute(
-                "SELECT count(DISTINCT episode_id) FROM vectors WHERE model_id = ?", (self._model_id(db),)
+                "SELECT count(DISTINCT episode_id) FROM vectors WHERE model_id = ?", (models.find(db, self._model.key),)
             ).get
             return have, rows.counts(db)[2] - have
 
-    def _model_id(self, db: apsw.Connection, *, make: bool = False) -> int:
-        """The model's number in this file; 0, which no model has, where it made no vector yet."""
-        key = (self._model.name, self._model.dimension, self._model.digest)
-        if make:
-            db.execute(
-                """INSERT INTO models (name, dimension, digest, current)
-                VALUES (?, ?, ?, NOT EXISTS (SELECT 1 FROM models WHERE current)) ON CONFLICT DO NOTHING""",
-                key,
-            )
-        found: int | None = db.execute("SELECT id FROM models WHERE name = ? AND dimension = ? AND digest = ?", key).get
-        return found or 0
-
     def _check_model(self, db: apsw.Connection) -> None:
-        other = db.execute(
-            "SELECT name, dimension FROM models WHERE current AND id != ?", (self._model_id(db),)
-        ).fetchone()
-        if other:
-            raise ModelMismatch(
-                f"this store's vectors were made by {other[0]} ({other[1]} dimensions), not by {self._model.name} "
-                f"({self._model.dimension}); open it with that model, or make new vectors with: twofold embed"
-            )
+        current = models.current(db)
+        if current not in (None, self._model.key):
+            raise ModelMismatch(self._model.refuses(current))
 
     def _matrix(self, blobs: Sequence[bytes]) -> Floats:
         flat = np.frombuffer(b"".join(blobs), dtype=np.float16)
@@ -210,7 +192,7 @@ class ExactIndex:
         )
 
     def _with_new(self, db: apsw.Connection, old: _Snapshot) -> _Snapshot:
-        new = (old.last, self._model_id(db))
+        new = (old.last, models.find(db, self._model.key))
         of_new: Any = db.execute("SELECT count(*), max(id) FROM vectors WHERE id > ? AND model_id = ?", new).fetchone()
         count, last = of_new
         if not count:

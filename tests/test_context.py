@@ -219,6 +219,16 @@ def test_a_clients_own_history_is_neither_repeated_nor_recalled_back(memory: Mem
     assert (by_id.recent, quoted(by_id)) == ((), ["The gate code was 1147 before."])
 
 
+def test_a_clients_own_history_starves_neither_side(memory: Memory) -> None:
+    memory.settings({"recentLimit": 0, "window": 10, "semanticLimit": 3, "neighbours": 0})
+    old = told(memory, "old", *(f"garden gate code number {n}" for n in range(5)), project="p")
+    sent = told(memory, "now", *(f"gate code gate code {n}" for n in range(60)), project="p", day=1)
+    context = memory.context("gate code", session="now", project="p", held=Held(texts=said(sent)))
+    assert len(recalled(context)) == 3
+    assert recalled(context) <= {episode.id for episode in old}
+    assert context.left_out == {}
+
+
 def test_a_clients_history_that_quotes_memory_is_known_by_what_was_said_beside_it(memory: Memory) -> None:
     told(memory, "chat", "The gate code is 4711.")
     sent = f"{quoting.OPENING}{quoting.PREFACE}{quoting.CLOSING}\nThe gate code is 4711."
@@ -322,6 +332,12 @@ def test_neighbours_are_neither_recent_nor_held(memory: Memory) -> None:
     assert one.id < four.id
 
 
+def test_neighbours_of_one_moment_stand_as_they_were_stored(memory: Memory) -> None:
+    memory.settings({"recentLimit": 0, "semanticLimit": 1})
+    memory.add_all([Message(text, session="s", time=START) for text in ("a", "b", "gate code 4711", "c", "d")])
+    assert quoted(memory.context("gate code", session="s")) == ["b", "gate code 4711", "c"]
+
+
 def test_passages_stand_in_the_order_of_time_whatever_their_rank(memory: Memory) -> None:
     told(memory, "new", "gate code gate code", project="p", day=9)
     told(memory, "old", "something of a gate, long ago", project="p", day=1)
@@ -397,6 +413,41 @@ def test_what_finds_no_room_is_counted(memory: Memory) -> None:
     context = memory.context("gate code", project="p", budget=300)
     assert 1 <= len(recalled(context)) < 10
     assert context.left_out == {"budget": 10 - len(recalled(context))}
+
+
+def test_only_what_would_have_been_given_counts_as_left_out(memory: Memory) -> None:
+    memory.settings({"semanticLimit": 2})
+    for number in range(6):
+        told(memory, f"s{number}", f"gate code {number} " + "word " * 20, project="p")
+    assert sum(memory.context("gate code", project="p", budget=100).left_out.values()) == 2
+
+
+def test_every_recalled_episode_is_quoted_or_counted_in_any_budget(memory: Memory) -> None:
+    memory.settings({"recentLimit": 0})
+    told(memory, "s", "the gate code " + "word " * 12, "a gate and a code " + "word " * 12)
+    seen = set()
+    for budget in range(100, 240, 4):
+        context = memory.context("gate code", session="s", budget=budget)
+        assert len(quoted(context)) + context.left_out.get("budget", 0) == 2
+        seen.add((len(quoted(context)), len(recalled(context))))
+    assert seen == {(0, 0), (1, 1), (2, 1), (2, 2)}  # (2, 1): one came as the neighbour of the other
+
+
+def test_in_a_small_room_a_recalled_episode_may_take_all_of_it(memory: Memory) -> None:
+    told(memory, "a", "gate code " + "word " * 50, project="p")
+    told(memory, "b", "a gate", project="p")
+    memory.settings({"sessionShare": 1.0})
+    assert len(quoted(memory.context("gate code", project="p", budget=220))[0].split()) == 52
+
+
+@pytest.mark.parametrize(("turned", "neighbour"), [(1, "after"), (0, "before")])
+def test_where_one_neighbour_fits_a_question_has_its_answer_and_an_answer_its_question(
+    memory: Memory, turned: int, neighbour: str
+) -> None:
+    memory.settings({"recentLimit": 0, "semanticLimit": 1})
+    told(memory, "t", *["hello"] * turned, "before " * 15, "gate code 4711", "after " * 15)
+    context = memory.context("gate code", session="t", budget=150)
+    assert [text.split()[0] for text in quoted(context) if "gate" not in text] == [neighbour]
 
 
 def test_no_session_takes_more_than_its_share_where_there_are_several(memory: Memory) -> None:

@@ -199,6 +199,13 @@ def test_an_excerpt_without_a_term_is_the_beginning_and_a_text_that_fits_stays_w
     assert quoting.excerpt(text, ["one"], 1) == ""
 
 
+@pytest.mark.parametrize("most", range(5, 40))
+def test_the_marks_of_a_cut_count_as_well(most: int) -> None:
+    part = quoting.excerpt("a " * 200 + "gate " + "a " * 200, ["gate"], most)
+    assert (part[0], part[-1]) == ("…", "…")
+    assert most - 2 <= quoting.tokens(part) <= most
+
+
 def test_an_excerpt_of_a_language_without_blanks_has_its_term_too() -> None:
     text = "今天天气很好。" * 200 + "北京的会议改到周三。" + "今天天气很好。" * 200
     part = quoting.excerpt(text, query_terms("北京会议"), 100)

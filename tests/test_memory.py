@@ -578,3 +578,21 @@ def test_a_closed_memory_says_so(memory: Memory) -> None:
 def test_every_error_of_ours_is_a_twofold_error() -> None:
     assert issubclass(InvalidInput, (TwofoldError, ValueError))
     assert issubclass(NotFound, (TwofoldError, LookupError))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("metadata", {"a": "\ud800"}, "metadata cannot be kept as JSON"),
+        ("metadata", {"\ud800": 1}, "metadata cannot be kept as JSON"),
+        ("metadata", {"a": float("nan")}, "metadata cannot be kept as JSON"),
+        ("metadata", {"a": eval("[" * 80 + "]" * 80)}, "nested more than 64 deep"),
+        ("time", datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5))), "outside the years 1 to 9999"),
+    ],
+)
+def test_what_could_not_be_given_back_is_not_stored(memory: Memory, field: str, value: object, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        memory.add("x", **{field: value})  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=f"message 1: .*{told}"):
+        memory.import_([Message("x", **{field: value})])  # type: ignore[arg-type]
+    assert memory.status().episodes == 0

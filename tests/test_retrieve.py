@@ -7,12 +7,31 @@ import pytest
 from twofold import settings
 from twofold.keyword import KeywordHits
 from twofold.query import characterize, select_weights
-from twofold.retrieve import CONVERSATION_PRIOR, DOCUMENT_PRIOR, USUAL_SPREAD, Prior, leaning, measured_prior, plan
+from twofold.retrieve import (
+    CONVERSATION_PRIOR,
+    DOCUMENT_PRIOR,
+    LEAST_FLUENCY,
+    USUAL_SPREAD,
+    USUAL_STANDING,
+    Plan,
+    Prior,
+    leaning,
+    measured_prior,
+    plan,
+)
 from twofold.vectors import VectorHits
 
 DEFAULTS = {name: spec.default for name, spec in settings.SPECS.items()}
 PRIOR = {"keyword": 0.75, "semantic": 0.25}
 WORDS = KeywordHits([(1, 5.0)])
+
+
+def start(keyword: float = 0.75, words_share: float = 0.0, standing_share: float = 0.0) -> Plan:
+    """A plan that leans from these weights."""
+    weights = {"keyword": keyword, "semantic": 1.0 - keyword}
+    return Plan(
+        characterize("x"), "convex", weights, None, True, words_share=words_share, standing_share=standing_share
+    )
 
 
 def meaning(spread: float, rows: int = 1000) -> VectorHits:
@@ -58,25 +77,47 @@ def test_fixed_weights_mean_rrf_with_the_constant_and_the_weights_as_they_are() 
 
 
 def test_the_usual_spread_leaves_the_prior_as_it_is() -> None:
-    assert leaning(PRIOR, WORDS, meaning(USUAL_SPREAD)) == pytest.approx(PRIOR)
-    assert leaning(PRIOR, WORDS, VectorHits([(1, 0.5)], 0.5, 1)) == PRIOR  # a lone row has nothing to stand above
+    assert leaning(start(), WORDS, meaning(USUAL_SPREAD)) == pytest.approx(PRIOR)
+    assert leaning(start(), WORDS, VectorHits([(1, 0.5)], 0.5, 1)) == PRIOR  # a lone row has nothing to stand above
 
 
 def test_the_semantic_side_counts_the_less_the_less_its_best_hit_stands_out() -> None:
-    weights = [leaning(PRIOR, WORDS, meaning(spread))["semantic"] for spread in (0.6, 0.4, 0.2, 0.1, 0.0)]
+    weights = [leaning(start(), WORDS, meaning(spread))["semantic"] for spread in (0.6, 0.4, 0.2, 0.1, 0.0)]
     assert weights == sorted(weights, reverse=True)
     assert weights[0] > 0.4
     assert 0.0 < weights[-1] < 0.01
 
 
 def test_the_keyword_side_counts_the_more_the_more_words_it_has() -> None:
-    even = {"keyword": 0.5, "semantic": 0.5}
-    words = [KeywordHits([(1, 5.0)], tuple(f"w{n}" for n in range(count))) for count in (1, 3, 6, 9, 20)]
-    shares = [leaning(even, found, meaning(USUAL_SPREAD), 0.2)["keyword"] for found in words]
+    words = [KeywordHits([(1, 5.0)], tuple(f"w{n}" for n in range(count))) for count in (1, 2, 5, 8, 20)]
+    shares = [leaning(start(0.5, words_share=0.2), found, meaning(USUAL_SPREAD))["keyword"] for found in words]
     assert shares == pytest.approx([0.4, 0.4, 0.5, 0.6, 0.6])
 
 
+def test_the_keyword_side_counts_the_more_the_farther_its_best_hit_stands_out() -> None:
+    shares = []
+    for eleventh in (5.0, 2.5, 0.0):
+        hits = KeywordHits([(1, 5.0), *((n, 3.0) for n in range(2, 11)), (11, eleventh)])
+        shares.append(leaning(start(0.5, standing_share=0.6), hits, meaning(USUAL_SPREAD))["keyword"])
+    assert shares == pytest.approx([0.5 - 0.6 * USUAL_STANDING, 0.5, 0.5 + 0.6 * (1.0 - USUAL_STANDING)])
+    few = KeywordHits([(n, 5.0 / n) for n in range(1, 11)])  # among so few nothing is usual
+    assert leaning(start(0.5, standing_share=0.6), few, meaning(USUAL_SPREAD))["keyword"] == pytest.approx(0.5)
+    assert (
+        leaning(start(0.05, standing_share=0.6), KeywordHits([(n, 5.0) for n in range(20)]), meaning(0.4))["keyword"]
+        > 0.0
+    )
+
+
+def test_a_model_that_does_not_know_the_language_counts_for_less() -> None:
+    shares = [
+        leaning(start(0.5), WORDS, meaning(USUAL_SPREAD), fluency)["semantic"] for fluency in (1.0, 0.5, 0.1, 0.0)
+    ]
+    assert shares == pytest.approx(
+        [0.5, 1 / 3, LEAST_FLUENCY / (1 + LEAST_FLUENCY), LEAST_FLUENCY / (1 + LEAST_FLUENCY)]
+    )
+
+
 def test_a_side_without_hits_gives_its_weight_to_the_other() -> None:
-    assert leaning(PRIOR, KeywordHits([]), meaning(0.1)) == {"keyword": 0.0, "semantic": 1.0}
-    assert leaning(PRIOR, WORDS, VectorHits([])) == {"keyword": 1.0, "semantic": 0.0}
-    assert leaning(PRIOR, KeywordHits([]), VectorHits([])) == PRIOR
+    assert leaning(start(), KeywordHits([]), meaning(0.1)) == {"keyword": 0.0, "semantic": 1.0}
+    assert leaning(start(), WORDS, VectorHits([])) == {"keyword": 1.0, "semantic": 0.0}
+    assert leaning(start(), KeywordHits([]), VectorHits([])) == PRIOR

@@ -253,7 +253,7 @@ def test_the_command_reports_applies_and_undoes(command: Command, noisy: Memory,
     assert {"heldOut", "overArm", "currentScore", "chosen", "refused"} <= told.keys()
     refused = command(str(file), "--apply")
     assert "refused, nothing is changed: " in refused
-    assert "recall uses again: convex, keyword 0.50" in command("--undo")
+    assert "recall uses again: convex, keyword 0.45" in command("--undo")
     for wrong in ([], [str(file), "--undo"], ["--undo", "--apply"]):
         done = CliRunner().invoke(cli.twofold, ["tune", *wrong])
         assert done.exit_code == 2
@@ -265,7 +265,7 @@ def test_the_better_arm_takes_the_place_of_a_fusion_that_falls_behind_it() -> No
     """Where fusions look good by chance on some queries only, the arm that is good on all is chosen."""
     from twofold.tune import _Case, _judge
 
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(4)
     priors = grid()
     scores = (rng.random((100, len(priors))) < 0.7).astype(np.float64)
     scores[:, 0] = arm = np.clip(rng.normal(0.75, 0.2, 100), 0.0, 1.0)

@@ -89,13 +89,13 @@ class Catalog:
             return self._reach.session(db, rows.make_session(db, name, project_id, title))
 
     def rename_project(self, id_: int, name: str) -> Project:
-        """Give a project another name. Raises Conflict, InvalidInput."""
+        """Give a project another name. Raises Conflict, InvalidInput, NotAllowed."""
+        # A door on one project learns nothing of the others, not even that a name is taken.
+        self._reach.must_be_whole("rename a project")
         incoming.name("project", name)
         with self._store.write() as db:
             self._reach.project(db, id_)
             if rows.project_id(db, name) not in (None, id_):
-                # A door on one project learns nothing of the others, not even that a name is taken.
-                self._reach.must_be_whole("give a project that name")
                 raise Conflict(f"there is a project {name!r} already; take another name")
             rows.rename_project(db, id_, name)
             return self._reach.project(db, id_)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, tzinfo
 from itertools import pairwise, takewhile
-from zoneinfo import ZoneInfo
 
 import apsw
 import numpy as np
@@ -206,7 +205,7 @@ class Assembler:
         settings: Mapping[str, Value],
     ) -> Context:
         """What an assistant is given to answer `message`; `Memory.context` has the whole of it."""
-        turn = _Turn(message, _budget(budget, settings), _zone(zone), held, settings)
+        turn = _Turn(message, _budget(budget, settings), incoming.zone(zone), held, settings)
         incoming.content("the message", message)
         incoming.ids("held", held.ids)
         vector, failed = self._embedded(turn)
@@ -214,7 +213,7 @@ class Assembler:
             own, scope = self._resolved(db, session, project)
             recent = _recent(db, own, turn)
             limit = min(MOST_LIMIT, SURPLUS * turn.whole("semanticLimit"))
-            question = Question(message, exclude=recent.known, limit=limit)
+            question = Question(message, exclude=recent.known, limit=limit, zone=zone)
             recall = self._recaller.within(db, question, scope, vector)
             degraded = {**recall.degraded, **failed}
             most = 0 if "semantic" in degraded else turn.whole("entityLimit")
@@ -364,16 +363,6 @@ def _budget(budget: int | None, settings: Mapping[str, Value]) -> int:
     if isinstance(budget, bool) or not isinstance(budget, int) or not spec.least <= budget <= spec.most:
         raise InvalidInput(f"budget is {budget!r}; give {spec.allowed}")
     return budget
-
-
-def _zone(name: str | None) -> tzinfo:
-    """The zone of that IANA name, UTC without one. Raises InvalidInput."""
-    if not name:
-        return timezone.utc
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError, TypeError):
-        raise InvalidInput(f"zone is {str(name)[:40]!r}; give the IANA name of a zone, as in Europe/Lisbon") from None
 
 
 def _said(text: str) -> str:

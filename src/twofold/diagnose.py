@@ -14,7 +14,7 @@ DEEP = 5_000  # candidates of each retriever, to see how far outside the window 
 
 def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
     """What a recall did, for a person."""
-    floors = {"keyword": retrieve.KEYWORD_FLOOR, "semantic": found.semantic.floor}
+    floors = {name: floor for name, floor in retrieve.floors(found).items() if name in found.weights}
     return Explanation(
         query=text,
         kind=plan.query.kind,
@@ -23,6 +23,7 @@ def explain(text: str, plan: Plan, found: Found, window: int) -> Explanation:
         method=plan.method,
         k=plan.k,
         prior=plan.prior,
+        times=tuple((span.start, span.end) for span in plan.spans),
         weights=dict(found.weights),
         floors=floors if plan.method == "convex" else {},
         windows={

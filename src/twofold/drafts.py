@@ -50,7 +50,7 @@ def _checked_name(kind: str, text: str) -> Name:
     shown = " ".join(text.split()) if isinstance(text, str) else ""
     incoming.encoded(kind, shown)
     if len(shown) > MOST_NAME or not fold(shown):
-        raise InvalidInput(f"{kind} is {str(text)[:40]!r}; give 1 to {MOST_NAME} characters, not only blanks")
+        raise InvalidInput(f"{kind} is {str(text)[:40]!r}; give 1 to {MOST_NAME} characters, not only blanks or marks")
     return mentions.name(shown)
 
 

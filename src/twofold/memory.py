@@ -75,8 +75,8 @@ class Memory:
         self._vectors = vectors
         self._embedder = embedder
         self._base = base
-        self._retriever = retrieve.Retriever(keyword, vectors, embedder)
-        self._recaller = Recaller(store, keyword, self._retriever, reranker, self._settings)
+        self._retriever = retrieve.Retriever(store, keyword, vectors, embedder)
+        self._recaller = Recaller(store, keyword, self._retriever, reranker, self._settings, _now)
         self._writer = Writer(store, keyword, vectors, embedder)
         self._entity_index = EntityIndex()
         self._open_on(Reach())
@@ -105,10 +105,7 @@ class Memory:
         return cls(store, Fts5Index(store), vectors, chosen, base, reranker)
 
     def within(self, project: int) -> Memory:
-        """The same memory, opened on one project: whatever lies outside is not there, and settings cannot be changed.
-
-        Closing either closes both.
-        """
+        """The same memory, opened on one project: what lies outside is not there. Closing either closes both."""
         door = copy.copy(self)
         door._open_on(Reach(project))
         return door
@@ -235,15 +232,16 @@ class Memory:
         sessions: Sequence[int] | None = None,
         limit: int | None = None,
         exclude: Collection[int] = (),
+        zone: str | None = None,
         explain: bool = False,
     ) -> Recall:
         """The episodes that fit a query best, with the reasons.
 
         Searched is one session, one project, the sessions of the given ids (none: nothing), or everything.
-        `limit` defaults to the setting semanticLimit. A retriever that fails is named in `degraded` and the
-        other carries on. Raises InvalidInput and NotFound.
+        `limit` defaults to the setting semanticLimit; `zone` is the asker's, by its IANA name, for "yesterday". A
+        retriever that fails is named in `degraded` and the other carries on. Raises InvalidInput and NotFound.
         """
-        question = Question(query, session, project, sessions, exclude, limit)
+        question = Question(query, session, project, sessions, exclude, limit, zone)
         return self._recaller.recall(question, self._reach, explain=explain)
 
     def why_not(
@@ -256,12 +254,13 @@ class Memory:
         sessions: Sequence[int] | None = None,
         limit: int | None = None,
         exclude: Collection[int] = (),
+        zone: str | None = None,
     ) -> WhyNot:
         """At which stage a recall with the same arguments loses an episode, and what would have kept it.
 
         An episode outside the scope and one that is not there are told apart by nothing.
         """
-        question = Question(query, session, project, sessions, exclude, limit)
+        question = Question(query, session, project, sessions, exclude, limit, zone)
         return self._recaller.why_not(question, self._reach, episode)
 
     def search(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 from twofold import quoting
 from twofold.errors import InvalidInput
@@ -15,6 +16,7 @@ from twofold.types import ROLES, Message
 MOST_BYTES = 2 * 1024 * 1024  # of a message in UTF-8
 MOST_ID = 2**63 - 1  # SQLite's
 MOST_NAME = 512  # characters of a session's, project's or source's name
+MOST_DEPTH = 64  # of metadata, values in values
 
 
 def check(message: Message) -> Message:
@@ -31,10 +33,30 @@ def check(message: Message) -> Message:
     if message.time is not None and (not isinstance(message.time, datetime) or message.time.tzinfo is None):
         raise InvalidInput(f"time {str(message.time)[:40]!r} has no zone; give an aware datetime, e.g. in UTC")
     try:
-        json.dumps(dict(message.metadata), allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"metadata cannot be kept as JSON ({error}); give plain finite values") from None
+        _ = message.time and message.time.astimezone(timezone.utc)
+    except OverflowError:
+        raise InvalidInput(f"time {message.time} is outside the years 1 to 9999 in UTC; give another") from None
+    _check_metadata(message.metadata)
     return message if text == message.content else replace(message, content=text)
+
+
+def _check_metadata(metadata: Mapping[str, object]) -> None:
+    """Refuse what could not be given back: to a reader of JSON, in UTF-8, inside answers that nest it deeper still."""
+    try:
+        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode()
+        level: list[object] = [metadata]
+        for _ in range(MOST_DEPTH):
+            level = [inner for outer in level for inner in _members(outer)]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"metadata cannot be kept as JSON ({error}); give plain finite values") from None
+    if level:
+        raise InvalidInput(f"metadata is nested more than {MOST_DEPTH} deep; give flatter values")
+
+
+def _members(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def batches(messages: Iterable[Message], size: int, touched: set[tuple[str | None, str]]) -> Iterator[list[Message]]:
@@ -92,6 +114,16 @@ def name(kind: str, value: str) -> None:
     if not isinstance(value, str) or not value.strip() or len(value) > MOST_NAME:
         raise InvalidInput(f"{kind} is {str(value)[:40]!r}; give 1 to {MOST_NAME} characters, not only blanks")
     encoded(kind, value)
+
+
+def zone(name: str | None) -> tzinfo:
+    """The zone of that IANA name, UTC without one. Raises InvalidInput."""
+    if not name:
+        return timezone.utc
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError):
+        raise InvalidInput(f"zone is {str(name)[:40]!r}; give the IANA name of a zone, as in Europe/Lisbon") from None
 
 
 def encoded(kind: str, text: str) -> bytes:

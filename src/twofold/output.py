@@ -170,6 +170,7 @@ def prior(one: Prior) -> str:
     k = "" if one.k is None else f", k {one.k:g}"
     leans = ", leaning to the side that found more" if one.leans else ""
     leans += f", by number of words {one.words_share:g}" if one.words_share else ""
+    leans += f", by how far its best hit stands out {one.standing_share:g}" if one.standing_share else ""
     return f"{one.method}{k}, keyword {one.keyword:.2f}, semantic {1.0 - one.keyword:.2f}{leans} ({one.origin})"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import apsw
 import numpy as np
@@ -27,7 +28,10 @@ MOST_LIMIT = 1000  # hits of one recall
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a caller asks: a text, where to look by names or ids of sessions, what to leave out, how many."""
+    """What a caller asks: a text, where to look by names or ids of sessions, what to leave out, how many.
+
+    `zone` is the IANA name of the asker's, UTC without one: what "yesterday" means.
+    """
 
     text: str
     session: str | None = None
@@ -35,6 +39,7 @@ class Question:
     sessions: Sequence[int] | None = None
     exclude: Collection[int] = ()
     limit: int | None = None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Asked:
 
 
 class Recaller:
-    """Asks the retriever within one snapshot of the file. `settings` gives the settings as they are now."""
+    """Asks the retriever within one snapshot of the file. `settings` and `clock` give what they are now."""
 
     def __init__(
         self,
@@ -59,12 +64,14 @@ class Recaller:
         retriever: Retriever,
         reranker: Reranker | None,
         settings: Callable[[], Mapping[str, Value]],
+        clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._keyword = keyword
         self._retriever = retriever
         self._reranker = reranker
         self._settings = settings
+        self._clock = clock
 
     def recall(self, question: Question, reach: Reach, *, explain: bool) -> Recall:
         """The hits of a question. Raises InvalidInput and NotFound."""
@@ -153,7 +160,7 @@ class Recaller:
         prior = Prior(0.5) if settings["weights"] == "fixed" else self.prior()
         return Asked(
             question.text,
-            retrieve.plan(question.text, settings, prior),
+            retrieve.plan(question.text, settings, prior, self._clock().astimezone(incoming.zone(question.zone))),
             scope,
             incoming.ids("exclude", question.exclude),
             limit,

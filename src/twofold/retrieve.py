@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import fusion
-from twofold.embed import Embedder
+from twofold import fusion, when
+from twofold.embed import Embedder, Fluent
 from twofold.errors import EmbedderError, ModelMismatch
 from twofold.keyword import KeywordHits, KeywordIndex
 from twofold.query import Query, characterize, select_k, select_weights
 from twofold.settings import Value
+from twofold.store import Store, rows
 from twofold.text import query_terms
 from twofold.types import Scope
 from twofold.vectors import VectorHits, VectorIndex, VectorSearch
+from twofold.when import Span
 
 # The keyword side's share under automatic weights, measured in docs/quality.md. Where an episode is indexed with
 # its neighbours (conversations) the keyword side knows what the vector of one turn does not.
-DOCUMENT_PRIOR = 0.5
+DOCUMENT_PRIOR = 0.45
 CONVERSATION_PRIOR = 0.75
 
 # In a store of single texts the keyword side's share grows by so much from few words in the index to many, half of it
-# below the prior and half above: three words say little, nine say a lot.
-WORDS_SHARE = 0.2
-FEW_WORDS, MANY_WORDS = 3, 9
+# below the prior and half above: three words say little, eight say a lot. And it moves by so much with how far the
+# best hit stands above the eleventh: words that many rows hold alike choose none of them.
+WORDS_SHARE = 0.3
+FEW_WORDS, MANY_WORDS = 2, 8
+STANDING_SHARE = 0.6
+USUAL_STANDING = 0.5
+LEAST_SHARE = 0.02  # of either side, so that its hits are still there
 
 # Where nothing in scope is like the query the best cosine hardly stands above the mean, and what the semantic side
 # ranks is noise: its weight falls with the square of that spread, and is the prior's at the usual one.
 USUAL_SPREAD = 0.4
 LEAST_SPREAD = 0.04  # so that its hits are still there, behind the others
+# Of a language that the model does not know it sees letters, and what it ranks by is chance: so much of its weight is
+# left at least.
+LEAST_FLUENCY = 0.3
 CONTEXT_WEIGHT = 0.35  # of a neighbour's vector beside the episode's own, as of its words in the keyword index
+# In a store of single texts, of an episode's first piece beside its nearest: how a text begins says what it is about.
+BEGINNING_WEIGHT = 0.6
+
+# Of having been said when the query says, beside the two rankings; it falls by days outside that time. Of what is
+# said of a day, much is said some days later.
+TIME_WEIGHT = 0.3
+TIME_DAYS = 7.0
+LEAST_CLOSENESS = 0.01
+DAY = 86_400_000_000  # microseconds
 KEYWORD_FLOOR = 0.0  # BM25 of a row that holds none of the terms
 
 THREADS = 8  # semantic searches that run at once
@@ -51,8 +71,9 @@ class Plan:
     """What a query and the settings decide before anything is looked up.
 
     `leans` says that the weights are only where to start from: the prior of a store, which `leaning` turns to the
-    side that knows more about the query at hand, also by how many words it has (`words_share`). `prior` is the
-    origin of that prior, empty where it was not asked.
+    side that knows more about the query at hand, also by how many words it has (`words_share`) and how far the best
+    keyword hit stands out (`standing_share`). `prior` is the origin of that prior, empty where it was not asked.
+    `spans` are the times that the query names, as far as they count.
     """
 
     query: Query
@@ -62,6 +83,8 @@ class Plan:
     leans: bool = False
     prior: str = ""
     words_share: float = 0.0
+    standing_share: float = 0.0
+    spans: tuple[Span, ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,6 +93,7 @@ class Found:
 
     keyword: KeywordHits = field(default_factory=lambda: KeywordHits([]))
     semantic: VectorHits = field(default_factory=lambda: VectorHits([]))
+    fluency: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
     completed: Rankings = field(default_factory=dict)
     fused: list[fusion.Fused] = field(default_factory=list)
@@ -104,15 +128,21 @@ class Prior:
     k: float | None = None
     origin: str = "measured"
     words_share: float = 0.0
+    standing_share: float = 0.0
 
 
 def measured_prior(are_conversations: bool) -> Prior:
     """The prior of a store that nobody has tuned."""
-    return Prior(CONVERSATION_PRIOR) if are_conversations else Prior(DOCUMENT_PRIOR, words_share=WORDS_SHARE)
+    if are_conversations:
+        return Prior(CONVERSATION_PRIOR)
+    return Prior(DOCUMENT_PRIOR, words_share=WORDS_SHARE, standing_share=STANDING_SHARE)
 
 
-def plan(text: str, settings: Mapping[str, Value], prior: Prior) -> Plan:
-    """Method, weights and k for one query, as FUSION's last section has it."""
+def plan(text: str, settings: Mapping[str, Value], prior: Prior, now: datetime | None = None) -> Plan:
+    """Method, weights and k for one query, as FUSION's last section has it.
+
+    `now` is the time at which it is asked, in the asker's zone; without one no words for times are read.
+    """
     query = characterize(text)
     fixed = settings["weights"] == "fixed"
     method = str(settings["method"])
@@ -128,36 +158,55 @@ def plan(text: str, settings: Mapping[str, Value], prior: Prior) -> Plan:
     else:
         weights = {"keyword": prior.keyword, "semantic": 1.0 - prior.keyword}
         k = (prior.k or select_k(query)) if method == "rrf" else None
-        return Plan(query, method, weights, k, prior.leans and method == "convex", prior.origin, prior.words_share)
+        convex = method == "convex"
+        spans = when.spans(text, now) if convex and now else ()
+        return Plan(
+            query,
+            method,
+            weights,
+            k,
+            prior.leans and convex,
+            prior.origin,
+            prior.words_share,
+            prior.standing_share,
+            spans,
+        )
     origin = "" if fixed else prior.origin
     if method != "rrf":
         return Plan(query, method, weights, None, prior=origin)
     return Plan(query, method, weights, fusion.RRF_K if fixed else select_k(query), prior=origin)
 
 
-def leaning(
-    weights: Mapping[str, float], keyword: KeywordHits, semantic: VectorHits, words_share: float = 0.0
-) -> dict[str, float]:
-    """The prior's weights, turned to the side that has found something; they add up to 1.
+def leaning(plan: Plan, keyword: KeywordHits, semantic: VectorHits, fluency: float = 1.0) -> dict[str, float]:
+    """The plan's weights, turned to the side that has found something; they add up to 1.
 
     A side without hits gives its weight to the other. A semantic side whose best hit hardly stands above the
-    mean of its scope counts for little. Measured in docs/quality.md.
+    mean of its scope counts for little, and so does one whose model does not know the language (`fluency`, 0 to 1).
+    Measured in docs/quality.md.
     """
     spread = USUAL_SPREAD if semantic.spread is None else semantic.spread
     many = min(1.0, max(0.0, (len(keyword.used) - FEW_WORDS) / (MANY_WORDS - FEW_WORDS)))
-    share = min(1.0, max(0.0, weights["keyword"] + words_share * (many - 0.5)))
+    standing = USUAL_STANDING if keyword.standing is None else keyword.standing
+    share = plan.weights["keyword"]
+    moved = plan.words_share * (many - 0.5) + plan.standing_share * (standing - USUAL_STANDING)
+    if moved:
+        share = min(1.0 - LEAST_SHARE, max(LEAST_SHARE, share + moved))
+    known = max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 * max(fluency, LEAST_FLUENCY)
     by_word = share if keyword.ranking else 0.0
-    by_meaning = (1.0 - share) * max(spread, LEAST_SPREAD) ** 2 / USUAL_SPREAD**2 if semantic.ranking else 0.0
+    by_meaning = (1.0 - share) * known if semantic.ranking else 0.0
     total = by_word + by_meaning
     if total == 0.0:
-        return dict(weights)
+        return dict(plan.weights)
     return {"keyword": by_word / total, "semantic": by_meaning / total}
 
 
 class Retriever:
     """Both retrievers behind one question. Runs in the snapshot that its caller has open."""
 
-    def __init__(self, keyword: KeywordIndex, vectors: VectorIndex | None, embedder: Embedder | None) -> None:
+    def __init__(
+        self, store: Store, keyword: KeywordIndex, vectors: VectorIndex | None, embedder: Embedder | None
+    ) -> None:
+        self._store = store
         self._keyword = keyword
         self._vectors = vectors
         self._embedder = embedder
@@ -208,6 +257,8 @@ class Retriever:
         if plan.method == "convex":
             with found.timed("complete"):
                 found.completed = self._completed(found, vector, in_context=bool(plan.prior))
+                if plan.spans:
+                    found.completed |= self._in_time(found.completed, plan.spans)
         found.weights = weigh(found, plan)
         with found.timed("fuse"):
             found.fused = fuse(found, plan, limit)
@@ -217,6 +268,8 @@ class Retriever:
         """Note what is near the query; its vector."""
         with found.timed("embed"):
             vector = self.embed(text) if vector is None else vector
+            if isinstance(self._embedder, Fluent):
+                found.fluency = self._embedder.fluency(text)
         with found.timed("semantic"):
             found.semantic = search(vector)
         return vector
@@ -239,6 +292,29 @@ class Retriever:
         cosines = np.einsum("ij,j->i", summed, vector) / np.maximum(np.linalg.norm(summed, axis=1), 1e-9)
         return dict(zip(known, cosines.tolist(), strict=True))
 
+    def _with_beginning(self, vector: Vector, vectors: VectorIndex, ids: Collection[int]) -> dict[int, float]:
+        """The cosines of the query to candidates, each the mean of its nearest piece's and its first one's."""
+        pieces = vectors.vectors(ids)
+        if not pieces:
+            return {}
+        rows_ = np.concatenate(list(pieces.values())).astype(np.float64)
+        cosines = (rows_ * vector.astype(np.float64)).sum(axis=1)
+        starts = np.cumsum([0, *map(len, pieces.values())])[:-1]
+        best = np.maximum.reduceat(cosines, starts)
+        mixed = (1.0 - BEGINNING_WEIGHT) * best + BEGINNING_WEIGHT * cosines[starts]
+        return dict(zip(pieces, mixed.tolist(), strict=True))
+
+    def _in_time(self, completed: Rankings, spans: Sequence[Span]) -> Rankings:
+        """The candidates by how close they are to the times that the query names; nothing where none is in them."""
+        ids = sorted({id_ for ranking in completed.values() for id_, _ in ranking})
+        with self._store.read() as db:
+            times = rows.times(db, ids)
+        bounds = [(rows.microseconds(span.start), rows.microseconds(span.end)) for span in spans]
+        close = [(id_, max(_closeness(times[id_], *bound) for bound in bounds)) for id_ in ids if id_ in times]
+        if not any(closeness == 1.0 for _, closeness in close):
+            return {}
+        return {"time": [(id_, closeness) for id_, closeness in close if closeness >= LEAST_CLOSENESS]}
+
     def _completed(self, found: Found, vector: Vector | None, *, in_context: bool) -> Rankings:
         """Every candidate of either retriever scored by both, its context included where that is wanted.
 
@@ -254,6 +330,8 @@ class Retriever:
         if vector is not None and self._vectors is not None:
             if in_context and self._keyword.are_conversations():
                 semantic = self._in_context(vector, self._vectors, keyword.keys() | semantic.keys())
+            elif in_context:
+                semantic = self._with_beginning(vector, self._vectors, keyword.keys() | semantic.keys())
             elif only_keyword:
                 semantic.update(self._vectors.score(vector, only_keyword))
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}
@@ -265,21 +343,34 @@ def _nearest(pieces: NDArray[np.float32], vector: Vector) -> Vector:
     return nearest
 
 
+def _closeness(time: int, start: int, end: int) -> float:
+    """1 within a time, and less by days outside it."""
+    if start <= time < end:
+        return 1.0
+    return math.exp(-min(abs(time - start), abs(time - end)) / (TIME_DAYS * DAY))
+
+
+def floors(found: Found) -> dict[str, float]:
+    """What is nothing, by ranking: no term, a cosine like that of any row in scope, no nearness in time."""
+    return {"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor, "time": 0.0}
+
+
 def weigh(found: Found, plan: Plan) -> Mapping[str, float]:
     """The weights of a plan for what was found."""
-    if not plan.leans:
-        return plan.weights
-    return leaning(plan.weights, found.keyword, found.semantic, plan.words_share)
+    weights = plan.weights
+    if plan.leans:
+        weights = leaning(plan, found.keyword, found.semantic, found.fluency)
+    return {**weights, "time": TIME_WEIGHT} if plan.spans and "time" in found.completed else weights
 
 
 def fuse(found: Found, plan: Plan, limit: int | None) -> list[fusion.Fused]:
     """The fused ranking that a plan makes of what was found, also of what a plan with other weights above 0 found."""
     weights, rankings = weigh(found, plan), {"keyword": found.keyword.ranking, "semantic": found.semantic.ranking}
     if plan.method == "convex":
-        floors = {"keyword": KEYWORD_FLOOR, "semantic": found.semantic.floor}
         # A retriever whose weight is 0 was never asked, and completes nothing.
         asked = found.completed if min(plan.weights.values()) > 0.0 else rankings
-        return fusion.convex(asked, floors=floors, weights=weights, limit=limit)
+        asked = {name: ranking for name, ranking in asked.items() if name in weights}
+        return fusion.convex(asked, floors={name: floors(found)[name] for name in asked}, weights=weights, limit=limit)
     if plan.method == "rrf":
         return fusion.rrf(rankings, weights=weights, k=plan.k or 0.0, limit=limit)
     by_score: Callable[..., list[fusion.Fused]] = fusion.rsf if plan.method == "rsf" else fusion.dbsf

@@ -69,11 +69,8 @@ class Spec:
             if isinstance(value, str) and value in self.choices:
                 return value
         elif self.is_text:
-            if (
-                isinstance(value, str)
-                and len(value) <= MOST_TEXT
-                and re.fullmatch(self.pattern or r"[^\x00-\x1f]*", value)
-            ):
+            fits = isinstance(value, str) and len(value) <= MOST_TEXT and re.fullmatch(ANY_TEXT, value)
+            if isinstance(value, str) and fits and re.fullmatch(self.pattern or ".*", value):
                 return value
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and self.least <= value <= self.most:
             whole = isinstance(self.default, int)
@@ -169,7 +166,7 @@ def base() -> dict[str, Value]:
 
 def token() -> str | None:
     """The service's own token, TWOFOLD_TOKEN."""
-    return os.environ.get("TWOFOLD_TOKEN") or None
+    return os.environ.get("TWOFOLD_TOKEN", "").strip() or None
 
 
 def database() -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from functools import partial
 
 import numpy as np
@@ -97,7 +98,8 @@ def grid() -> list[Prior]:
         share = twentieth / 20
         tuned += [Prior(share, leans=leans, origin="tuned") for leans in (True, False)]
         if retrieve.WORDS_SHARE / 2 <= share <= 1.0 - retrieve.WORDS_SHARE / 2:
-            tuned.append(Prior(share, origin="tuned", words_share=retrieve.WORDS_SHARE))
+            measured = replace(retrieve.measured_prior(are_conversations=False), keyword=share, origin="tuned")
+            tuned.append(measured)
         if twentieth % 2 == 0:
             tuned += [Prior(share, method, False, None, "tuned") for method in ("rsf", "dbsf")]
             tuned += [Prior(share, "rrf", False, k, "tuned") for k in (10.0, 20.0, 60.0)]
@@ -157,16 +159,17 @@ def _cases(memory: Memory, judged: Sequence[Judged]) -> tuple[list[_Case], int]:
 
 def _tried(memory: Memory, case: _Case, settings: Mapping[str, Value], priors: Sequence[Prior]) -> list[float]:
     """The score of a query by each arm, keyword first, and with each prior: looked up once, fused with each."""
-    kind = characterize(case.query)
-    whole, *arms = (
-        Plan(kind, "convex", {"keyword": share, "semantic": 1.0 - share}, None) for share in (0.5, 1.0, 0.0)
-    )
+    kind, now = characterize(case.query), datetime.now(timezone.utc)
+    # Looked up as recall does it under an automatic prior, words for times included.
+    whole = retrieve.plan(case.query, {"weights": "auto", "method": "convex"}, Prior(0.5), now)
+    whole = replace(whole, weights={"keyword": 0.5, "semantic": 0.5})
+    arms = [Plan(kind, "convex", {"keyword": share, "semantic": 1.0 - share}, None) for share in (1.0, 0.0)]
     window = max(int(settings["window"]), DEPTH)
     with memory._store.read():
         found = memory._retriever.recall(case.query, whole, case.scope, window=window, limit=0)
     for part, why in found.failed.items():
         raise EmbedderError(f"nothing can be tuned while {part} recall fails: {why}")
-    plans = [*arms, *(retrieve.plan(case.query, settings, prior) for prior in priors)]
+    plans = [*arms, *(retrieve.plan(case.query, settings, prior, now) for prior in priors)]
     return [ndcg([hit.id for hit in retrieve.fuse(found, plan, DEPTH)], case.relevant) for plan in plans]
 
 

@@ -190,7 +190,8 @@ class Token:
 class Explanation:
     """How a recall was made: what the query became, and what each stage used and took.
 
-    `prior` is where the automatic weights come from, "measured" or "tuned"; empty where they are fixed.
+    `prior` is where the automatic weights come from, "measured" or "tuned"; empty where they are fixed. `times` are
+    the times that the query names, from and to.
     """
 
     query: str
@@ -204,6 +205,7 @@ class Explanation:
     floors: Mapping[str, float]
     windows: Mapping[str, int]
     milliseconds: Mapping[str, float]
+    times: tuple[tuple[datetime, datetime], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

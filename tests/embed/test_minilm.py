@@ -227,3 +227,21 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: st
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EmbedderError, match=f"needs onnxruntime and tokenizers: .*{package}"):
         MiniLM().embed_query("hello")
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("how do customers pay us?", 1.0, 1.0),
+        ("Wie bezahlen unsere Kunden die Rechnungen?", 0.8, 1.0),
+        ("كيف يدفع العملاء لنا؟", 0.0, 0.0),
+        ("как клиенты нам платят?", 0.0, 0.0),
+        ("我们什么时候去北京看长城", 0.0, 0.1),
+        ("ลูกค้าจ่ายเงินให้เราอย่างไร", 0.0, 0.0),
+        ("🚀", 0.0, 0.0),
+        ("", 1.0, 1.0),
+        ("??!", 1.0, 1.0),
+    ],
+)
+def test_the_model_tells_the_languages_that_it_knows(text: str, low: float, high: float) -> None:
+    assert low <= MiniLM().fluency(text) <= high

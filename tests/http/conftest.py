@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from tests.conftest import Opener
 from twofold import Memory
 from twofold.http import app
 from twofold.http.gate import Gate
+from twofold.http.server import config, listening
 from twofold.upstream import Upstream
 
 NO_MODEL = "http://127.0.0.1:9/v1"  # the discard port: nothing listens there
@@ -42,8 +42,8 @@ class Service:
 @contextmanager
 def running(service: FastAPI) -> Iterator[str]:
     """The address of a service that listens before this begins, so that nobody has to wait for it."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(service, log_config=None, access_log=False, timeout_graceful_shutdown=5))
+    listener = listening("127.0.0.1", 0)
+    server = uvicorn.Server(config(service))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,4 +45,13 @@ class Embedder(Protocol):
 
     def embed_documents(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """For each text its pieces, an array of shape (pieces, dimension) with at least one row."""
+        ...
+
+
+@runtime_checkable
+class Fluent(Protocol):
+    """An embedder that can tell how well it knows the language of a text. None has to."""
+
+    def fluency(self, text: str) -> float:
+        """From 0, what is written in letters that say nothing to the model, to 1. Raises EmbedderError."""
         ...

@@ -34,6 +34,7 @@ FOLDER = Path(__file__).parent.parent / "models"
 # The length the model was made for, of which [CLS] and [SEP] take two.
 MAX_TOKENS = 256
 SPECIAL_TOKENS = 2
+UNKNOWN = "[UNK]"
 # A sentence or two, so that what is cut at the end of one piece is whole in the next.
 OVERLAP = 32
 # A tokenised text takes a hundred times its size, hence a long text is tokenised in parts. A cut at white
@@ -41,6 +42,11 @@ OVERLAP = 32
 PART = re.compile(r"(?s).{1,50000}(?=[ \t\r\n]|\Z)|.{1,50000}")
 # Texts are tokenised so many characters at a time, which bounds the memory for any number of texts.
 GROUP_CHARACTERS = 500_000
+
+# Tokens for each letter or digit of a text, punctuation aside: about .25 in English, .4 in German, 1 in Arabic, Russian
+# or Chinese, of which the vocabulary has single letters at most. Unknown tokens count by their share.
+FLUENT, FOREIGN = 0.5, 0.8
+FLUENCY_CHARACTERS = 1000  # of a text that are looked at
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -79,6 +85,14 @@ class MiniLM:
             vectors += [np.stack([next(rows) for _ in pieces]) for pieces in cut]
         return vectors
 
+    def fluency(self, text: str) -> float:
+        """How much of a text the vocabulary holds in more than single letters: 1 in English, 0 in Arabic."""
+        beginning = text[:FLUENCY_CHARACTERS]
+        tokens = self._loaded().words(beginning)
+        letters = sum(map(str.isalnum, beginning))
+        strange = max(len(tokens) / max(letters, 1), tokens.count(UNKNOWN) / max(len(tokens), 1))
+        return min(1.0, max(0.0, (FOREIGN - strange) / (FOREIGN - FLUENT)))
+
     def _loaded(self) -> _Model:
         with self._lock:
             if self._model is None:
@@ -109,6 +123,12 @@ class _Model:
             raise EmbedderError(f"the text could not be tokenised: {error}") from error
         start, end = self.tokenizer.token_to_id("[CLS]"), self.tokenizer.token_to_id("[SEP]")
         return [np.array([[start, *ids[cut], end]], dtype=np.int64) for cut in _cuts(len(ids))]
+
+    def words(self, text: str) -> list[str]:
+        """The tokens of a short text that are no punctuation."""
+        _refuse_surrogates(text)
+        tokens = self.tokenizer.encode(text, add_special_tokens=False).tokens
+        return [token for token in tokens if token == UNKNOWN or any(map(str.isalnum, token))]
 
     def embed(self, piece: Ids) -> Vector:
         try:

@@ -17,6 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from twofold import __version__
 from twofold.errors import TwofoldError
 from twofold.http import chat, entities, operations, problems, recall, rows
+from twofold.http.document import Service
 from twofold.http.gate import Gate
 from twofold.http.guard import Guard
 from twofold.http.metrics import Metrics
@@ -25,6 +26,7 @@ from twofold.memory import Memory
 from twofold.upstream import Upstream
 
 MOST_BODY = 16 * 1024**2  # bytes; a message of 2 MiB may be six times as long in JSON
+MOST_IMPORT = 2 * 1024**3  # bytes of an imported file
 THREADS = 8  # requests that work on the store at once; the others wait their turn
 CHATS = 64  # turns that wait for the model's next word at once
 
@@ -42,7 +44,9 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
         yield
 
     metrics = Metrics(memory)
-    middleware = [Middleware(Guard, memory=memory, gate=gate, metrics=metrics)]
+    middleware = [
+        Middleware(Guard, memory=memory, gate=gate, metrics=metrics, most={"": MOST_BODY, "/import": MOST_IMPORT})
+    ]
     if gate.origins:
         cors = Middleware(
             CORSMiddleware,
@@ -52,7 +56,7 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
             expose_headers=["X-Request-Id", *chat.HEADERS],
         )
         middleware.insert(0, cors)
-    app = FastAPI(
+    app = Service(
         title="Twofold",
         version=__version__,
         description="Long-term memory for AI assistants that recalls by meaning and by word, and shows why.",
@@ -60,7 +64,6 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
-        max_body_size=MOST_BODY,
         lifespan=lifespan,
         middleware=middleware,
         generate_unique_id_function=_operation_id,

@@ -14,7 +14,7 @@ from pydantic import WithJsonSchema
 from starlette.background import BackgroundTask
 
 from twofold.chat import OWN_MODEL, Chat, Turn
-from twofold.errors import TwofoldError
+from twofold.errors import InvalidInput, TwofoldError
 from twofold.http.door import JSON, Door, names, reply
 from twofold.http.metrics import Metrics
 from twofold.http.problems import documented, failure_of, members
@@ -25,6 +25,20 @@ from twofold.upstream import Upstream
 
 HEADERS = ("X-Twofold-Session", "X-Twofold-Project")
 EVENTS = "text/event-stream"
+# An answer may also come in events.
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            EVENTS: {
+                "itemSchema": {
+                    "type": "object",
+                    "required": ["data"],
+                    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+                }
+            }
+        }
+    }
+}
 _END = object()
 
 Result = TypeVar("Result")
@@ -38,8 +52,8 @@ CompletionIn = Annotated[
             "description": "A request of OpenAI's chat API. What is not listed here is passed on to the model.",
             "required": ["messages"],
             "properties": {
-                "model": {"type": "string", "description": f"`{OWN_MODEL}` means the setting llmModel"},
-                "stream": {"type": "boolean", "default": False},
+                "model": {"type": ["string", "null"], "description": f"`{OWN_MODEL}` means the setting llmModel"},
+                "stream": {"type": ["boolean", "null"], "default": False},
                 "messages": {
                     "type": "array",
                     "minItems": 1,
@@ -50,7 +64,7 @@ CompletionIn = Annotated[
                     },
                 },
                 "metadata": {
-                    "type": "object",
+                    "type": ["object", "null"],
                     "description": "`session` and `project` name where the conversation is stored; not passed on",
                 },
             },
@@ -70,7 +84,7 @@ router = APIRouter()
     "/chat",
     response_model=ChatOut,
     operation_id="chat",
-    responses=documented(404, 502) | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    responses=documented(404, 502) | STREAM,
 )
 async def chat(request: Request, memory: Door, body: ChatIn) -> Response:
     """A turn: the model is asked with what the memory has to say, and both messages are stored.
@@ -94,7 +108,7 @@ async def chat(request: Request, memory: Door, body: ChatIn) -> Response:
     "/v1/chat/completions",
     response_model=CompletionOut,
     operation_id="complete",
-    responses=documented(404, 502) | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    responses=documented(404, 502) | STREAM,
 )
 async def complete(
     request: Request,
@@ -109,8 +123,7 @@ async def complete(
     a conversation has a session of its own and goes on in it.
     """
     talk = _talk(request, memory)
-    given = body.pop("metadata", None)
-    told = given if isinstance(given, dict) else {}
+    told = _checked(body).pop("metadata", None) or {}
     how = {
         "session": session or _name(told, "session"),
         "project": project or _name(told, "project"),
@@ -136,6 +149,20 @@ async def list_models(request: Request, memory: Door) -> Response:
     if memory.settings()["llmModel"]:
         models.insert(0, {"id": OWN_MODEL, "object": "model", "created": 0, "owned_by": OWN_MODEL})
     return _plain({"object": "list", "data": models})
+
+
+def _checked(body: dict[str, Any]) -> dict[str, Any]:
+    """A request that the model's server can be sent. Raises InvalidInput."""
+    for name, kind, what in (("stream", bool, "true or false"), ("metadata", dict, "an object")):
+        if not isinstance(body.get(name), kind | None):
+            raise InvalidInput(f"{name} is {str(body[name])[:40]!r}; give {what}, or leave it out")
+    try:
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"the body cannot be passed on as JSON in UTF-8 ({error}); send plain finite values"
+        ) from None
+    return body
 
 
 def _name(metadata: dict[str, Any], what: str) -> str | None:

@@ -9,8 +9,13 @@ from fastapi.responses import Response
 
 from twofold.http.door import Door, reply, reply_page
 from twofold.http.problems import documented
-from twofold.http.rows import After, Id, OfProject, PageSize, links
+from twofold.http.rows import After, Id, OfProject, PageSize, links, next_page
 from twofold.http.schemas import (
+    LONGEST_Q,
+    MOST_ID,
+    NAME_OR_NONE,
+    NOT_BLANK,
+    TYPE_OR_NONE,
     EntityChange,
     EntityIn,
     EntityOut,
@@ -20,19 +25,24 @@ from twofold.http.schemas import (
     MergeIn,
     PageOut,
 )
-from twofold.messages import MOST_ID, MOST_NAME
+from twofold.messages import MOST_NAME
 from twofold.pages import PAGE
 from twofold.recaller import MOST_LIMIT
 
 router = APIRouter()
 
 
-@router.get("/entities", response_model=PageOut[EntityOut], operation_id="listEntities", responses=documented(404))
+@router.get(
+    "/entities",
+    response_model=PageOut[EntityOut],
+    operation_id="listEntities",
+    responses=documented(404) | next_page("listEntities"),
+)
 def list_entities(
     memory: Door,
     project: OfProject = None,
     session_id: Annotated[int | None, Query(alias="sessionId", ge=1, le=MOST_ID)] = None,
-    type: Annotated[str | None, Query(max_length=40)] = None,
+    type: Annotated[str | None, Query(max_length=40, json_schema_extra=TYPE_OR_NONE)] = None,
     after: After = None,
     limit: PageSize = PAGE,
 ) -> Response:
@@ -69,9 +79,9 @@ def add_entity(memory: Door, body: EntityIn) -> Response:
 )
 def search_entities(
     memory: Door,
-    q: Annotated[str, Query(min_length=1, max_length=8192)],
+    q: Annotated[str, Query(min_length=1, max_length=LONGEST_Q, json_schema_extra=NOT_BLANK)],
     project: OfProject = None,
-    session: Annotated[str | None, Query(max_length=MOST_NAME)] = None,
+    session: Annotated[str | None, Query(max_length=MOST_NAME, json_schema_extra=NAME_OR_NONE)] = None,
     limit: Annotated[int, Query(ge=0, le=MOST_LIMIT)] = 10,
 ) -> Response:
     """The entities that fit a query by meaning and by name, best first."""
@@ -103,14 +113,16 @@ def forget_entity(memory: Door, id: Id) -> Response:
     "/entities/{id}/episodes",
     response_model=PageOut[EpisodeOut],
     operation_id="listMentions",
-    responses=documented(404),
+    responses=documented(404) | next_page("listMentions"),
 )
 def list_mentions(memory: Door, id: Id, after: After = None, limit: PageSize = PAGE) -> Response:
     """The episodes that mention an entity, by time."""
     return reply_page(EpisodeOut, memory.entities.episodes(id, after=after, limit=limit))
 
 
-@router.post("/entities/{id}/merge", response_model=EntityOut, operation_id="mergeEntity", responses=documented(404))
+@router.post(
+    "/entities/{id}/merge", response_model=EntityOut, operation_id="mergeEntity", responses=documented(404, 409)
+)
 def merge_entity(memory: Door, id: Id, body: MergeIn) -> Response:
     """Put an entity into another, which takes its names and its mentions."""
     return reply(EntityOut, memory.entities.merge(id, body.into))

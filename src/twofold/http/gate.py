@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from twofold.tokens import PREFIX, Grant, Tokens
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::[0-9]{1,5})?")  # an address or a name, and a port
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Gate:
         return Grant(None)
 
     def _grant(self, secret: str) -> Grant | None:
-        if self.token and hmac.compare_digest(secret.encode("utf-8", "replace"), self.token.encode("utf-8", "replace")):
+        if self.token and hmac.compare_digest(_bytes(secret), _bytes(self.token)):
             return Grant(None)
         return self.tokens.grant(secret)
 
@@ -61,10 +62,11 @@ class Gate:
             return "a server that listens on more than loopback"
         host = headers.get("host", "")
         name = _name(host)
-        if name not in LOOPBACK and name not in self.hosts:
+        if not name or (not is_loopback(name) and name not in map(_name, self.hosts)):
             return f"a request with the Host {host[:80]!r}"
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and _place(origin) != host.lower():
+        ours = (f"http://{host}".lower(), f"https://{host}".lower(), *self.origins)
+        if origin is not None and origin not in ours:
             return f"a request from the origin {origin[:80]!r}"
         if any(name in headers for name in FORWARDED):
             return "a request through a proxy"
@@ -72,21 +74,20 @@ class Gate:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
-    return host in LOOPBACK or host.startswith("127.")
-
-
-def _place(origin: str) -> str:
-    """Host and port of an origin, empty for `null` and for what is none."""
+    """Whether a name or an address leads to this machine alone. Of the names only localhost does for certain."""
+    if host == "localhost":
+        return True
     try:
-        parts = urlsplit(origin)
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return ""
-    return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
+        return False
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower().rstrip(".")
+    """The name or address in a Host header, without the port; empty for what is no such header."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower().removesuffix(".") if found else ""
+
+
+def _bytes(secret: str) -> bytes:
+    return secret.encode("utf-8", "surrogatepass")

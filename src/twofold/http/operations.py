@@ -43,8 +43,11 @@ def health(request: Request) -> Response:
     upstream: UpstreamHealth = request.app.state.upstream_health
     parts = memory.health() | {"modelUpstream": upstream.part(str(memory.settings()["llmModel"]))}
     status = _overall(parts)
-    shown = {} if request.state.anonymous else parts
-    return reply(HealthOut, {"status": status, "parts": shown}, 503 if status == "down" else 200)
+    if request.state.anonymous:
+        parts = {}
+    elif request.state.bound:  # details count what is in the whole store
+        parts = {name: Part(part.state, "") for name, part in parts.items()}
+    return reply(HealthOut, {"status": status, "parts": parts}, 503 if status == "down" else 200)
 
 
 def _overall(parts: dict[str, Part]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
@@ -41,6 +42,7 @@ _BY_STATUS = {
     404: "no-route",
     405: "method-not-allowed",
     413: "too-large",
+    415: "unsupported-media-type",
     422: "invalid-input",
     500: "internal",
 }
@@ -84,12 +86,14 @@ def failure_of(error: errors.TwofoldError) -> Failure:
     return Failure(status, slug, str(error))
 
 
-def response(failure: Failure, scope: Mapping[str, Any]) -> JSONResponse:
+def response(failure: Failure, scope: Mapping[str, Any]) -> Response:
     """The answer to a request, given by its ASGI scope."""
     body = members(failure, str(scope.get("state", {}).get("request_id", "")))
     if str(scope.get("path", "")).startswith("/v1/"):
         body["error"] = {"message": failure.detail, "type": failure.slug, "code": failure.slug, "param": None}
-    return JSONResponse(body, failure.status, headers=failure.headers, media_type=MEDIA_TYPE)
+    # What is quoted of a request may hold half a character, which UTF-8 has no place for.
+    data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(data, failure.status, headers=failure.headers, media_type=MEDIA_TYPE)
 
 
 def members(failure: Failure, request_id: str) -> dict[str, Any]:
@@ -106,29 +110,47 @@ def members(failure: Failure, request_id: str) -> dict[str, Any]:
     return body
 
 
-async def on_twofold_error(request: Request, error: Exception) -> JSONResponse:
+def body_too_large(most: int) -> Failure:
+    """A body of more bytes than its route takes."""
+    return Failure(413, "too-large", f"the body is too large, the most is {most:,} bytes; send less at a time")
+
+
+async def on_twofold_error(request: Request, error: Exception) -> Response:
     """What Twofold raised on purpose."""
     assert isinstance(error, errors.TwofoldError)
     return response(failure_of(error), request.scope)
 
 
-async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """What the framework refused: no such route, another method, a body that is too large or broken."""
     assert isinstance(error, HTTPException)
     path = request.scope["path"]
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = _taken(request) or headers.get("Allow", "")
     details = {
+        400: "the body cannot be read as JSON; send one JSON value in UTF-8, not nested a thousand deep",
         404: f"there is no {path[:LONGEST_VALUE]!r}; /openapi.json lists the routes",
         405: f"{path[:LONGEST_VALUE]!r} does not take {request.method}; /openapi.json lists what it takes",
-        413: "the body is too large; /openapi.json says how large it may be, send less at a time",
     }
     slug = _BY_STATUS.get(error.status_code, "refused")
     detail = details.get(error.status_code, str(error.detail))
-    return response(Failure(error.status_code, slug, detail, headers=error.headers), request.scope)
+    return response(Failure(error.status_code, slug, detail, headers=headers), request.scope)
 
 
-async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+def _taken(request: Request) -> str:
+    """The methods that the path takes; each is a route of its own, of which the framework names but the first."""
+    pattern = getattr(request.scope.get("route"), "path", "")
+    return ", ".join(sorted(method.upper() for method in request.app.openapi()["paths"].get(pattern, {})))
+
+
+async def on_invalid_request(request: Request, error: Exception) -> Response:
     """A request that is not of the shape that its route takes: every field of it is named."""
     assert isinstance(error, RequestValidationError)
+    if any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in error.errors()):
+        kind = request.headers.get("content-type", "")[:LONGEST_VALUE]
+        sentence = f"the body's Content-Type is {kind!r}; send it as application/json"
+        return response(Failure(415, "unsupported-media-type", sentence), request.scope)
     fields = [(".".join(str(part) for part in one["loc"]), _sentence(one)) for one in error.errors()]
     shown = "; ".join(f"{field}: {message}" for field, message in fields[:3])
     return response(Failure(422, "invalid-input", shown, fields), request.scope)
@@ -136,7 +158,7 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
 
 def _sentence(one: Mapping[str, Any]) -> str:
     """What is wrong with a field: the value, and what it may be."""
-    message = str(one["msg"])
+    message = str(one["msg"]).removeprefix("Value error, ")  # pydantic's word before ours
     message = message[:1].lower() + message[1:]
     value = one.get("input")
     if one["type"] in ("missing", "json_invalid") or isinstance(value, (dict, list)):
@@ -147,7 +169,7 @@ def _sentence(one: Mapping[str, Any]) -> str:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems that a route can answer with, for its OpenAPI entry."""
+    """The problems that a route can answer with, for its OpenAPI entry; the document moves them to their media type."""
     return {
         status: {"description": HTTPStatus(status).phrase, "model": Problem, "content": {MEDIA_TYPE: {}}}
         for status in sorted(statuses)

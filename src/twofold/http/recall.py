@@ -13,9 +13,12 @@ from twofold.errors import InvalidInput
 from twofold.http.door import JSON, Door, names, reply
 from twofold.http.metrics import Metrics
 from twofold.http.problems import documented
+from twofold.http.rows import OfProject
 from twofold.http.schemas import (
-    MOST_QUERY,
+    LONGEST_IDS,
+    LONGEST_Q,
     MOST_SESSIONS,
+    NOT_BLANK,
     ContextIn,
     ContextOut,
     FoundEpisode,
@@ -26,7 +29,7 @@ from twofold.http.schemas import (
     WhyNotOut,
 )
 from twofold.memory import Memory
-from twofold.messages import MOST_ID, MOST_NAME
+from twofold.messages import MOST_ID
 from twofold.recaller import MOST_LIMIT
 from twofold.types import Recall
 
@@ -44,12 +47,18 @@ router = APIRouter()
 )
 def search(
     memory: Door,
-    q: Annotated[str, Query(min_length=1, max_length=MOST_QUERY)],
+    q: Annotated[str, Query(min_length=1, max_length=LONGEST_Q, json_schema_extra=NOT_BLANK)],
     limit: Annotated[int | None, Query(ge=0, le=MOST_LIMIT)] = None,
     session_ids: Annotated[
-        str | None, Query(alias="sessionIds", max_length=200_000, description="As in 1,2,3; an empty one sees nothing")
+        str | None,
+        Query(
+            alias="sessionIds",
+            max_length=LONGEST_IDS,
+            description="As in 1,2,3; an empty one sees nothing",
+            json_schema_extra={"pattern": r"^( *| *[0-9]{1,18} *(, *[0-9]{1,18} *)*)$"},
+        ),
     ] = None,
-    project: Annotated[str | None, Query(max_length=MOST_NAME)] = None,
+    project: OfProject = None,
 ) -> Response:
     """Keyword search alone: the episodes that hold the query's words, best first. Stop words alone find nothing."""
     hits = memory.search(q, project=project or None, sessions=_ids(session_ids), limit=limit)

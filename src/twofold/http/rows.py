@@ -13,9 +13,12 @@ from fastapi import Path as InPath
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from twofold.errors import ImportFailed
 from twofold.http.door import Door, names, reply, reply_page
 from twofold.http.problems import documented
 from twofold.http.schemas import (
+    MOST_ID,
+    NAME_OR_NONE,
     EpisodeChange,
     EpisodeIn,
     EpisodeOut,
@@ -30,16 +33,19 @@ from twofold.http.schemas import (
 )
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
-from twofold.messages import MOST_ID, MOST_NAME, check
+from twofold.messages import MOST_NAME, check
 from twofold.pages import MOST_PAGE, PAGE
 from twofold.types import Message
 
-MOST_IMPORT = 2 * 1024**3  # bytes of one imported file
-
 Id = Annotated[int, InPath(ge=1, le=MOST_ID)]
-After = Annotated[str | None, Query(max_length=4096, description="`next` of the page before")]
+After = Annotated[
+    str | None,
+    Query(max_length=4096, description="`next` of the page before", json_schema_extra={"format": "cursor"}),
+]
 PageSize = Annotated[int, Query(alias="limit", ge=1, le=MOST_PAGE)]
-OfProject = Annotated[str | None, Query(max_length=MOST_NAME, description="Name of a project")]
+OfProject = Annotated[
+    str | None, Query(max_length=MOST_NAME, description="Name of a project", json_schema_extra=NAME_OR_NONE)
+]
 Purge = Annotated[bool, Query(description="Also rewrite the file, so that no deleted text stays on disk")]
 
 router = APIRouter()
@@ -52,7 +58,17 @@ def links(**to: str) -> dict[str, object]:
     }
 
 
-@router.get("/projects", response_model=PageOut[ProjectOut], operation_id="listProjects")
+def next_page(operation: str) -> dict[int | str, dict[str, object]]:
+    """The OpenAPI link from a page of a list to the one after it."""
+    return {200: {"links": {"next": {"operationId": operation, "parameters": {"after": "$response.body#/next"}}}}}
+
+
+@router.get(
+    "/projects",
+    response_model=PageOut[ProjectOut],
+    operation_id="listProjects",
+    responses=next_page("listProjects"),
+)
 def list_projects(memory: Door, after: After = None, limit: PageSize = PAGE) -> Response:
     """Projects by name."""
     return reply_page(ProjectOut, memory.catalog.projects(after=after, limit=limit))
@@ -91,7 +107,12 @@ def forget_project(memory: Door, id: Id, purge: Purge = False) -> Response:
     return _forgotten(memory, memory.catalog.forget_project(id), purge)
 
 
-@router.get("/sessions", response_model=PageOut[SessionOut], operation_id="listSessions", responses=documented(404))
+@router.get(
+    "/sessions",
+    response_model=PageOut[SessionOut],
+    operation_id="listSessions",
+    responses=documented(404) | next_page("listSessions"),
+)
 def list_sessions(memory: Door, project: OfProject = None, after: After = None, limit: PageSize = PAGE) -> Response:
     """The sessions of a project, or all; the one that spoke last first."""
     return reply_page(SessionOut, memory.catalog.sessions(project or None, after=after, limit=limit))
@@ -129,7 +150,12 @@ def forget_session(memory: Door, id: Id, purge: Purge = False) -> Response:
     return _forgotten(memory, memory.catalog.forget_session(id), purge)
 
 
-@router.get("/episodes", response_model=PageOut[EpisodeOut], operation_id="listEpisodes", responses=documented(404))
+@router.get(
+    "/episodes",
+    response_model=PageOut[EpisodeOut],
+    operation_id="listEpisodes",
+    responses=documented(404) | next_page("listEpisodes"),
+)
 def list_episodes(
     memory: Door,
     session_id: Annotated[int | None, Query(alias="sessionId", ge=1, le=MOST_ID)] = None,
@@ -188,7 +214,6 @@ def forget_episode(memory: Door, id: Id, purge: Purge = False) -> Response:
     response_model=ImportOut,
     operation_id="importHistory",
     responses=documented(404),
-    max_body_size=MOST_IMPORT,
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -211,19 +236,30 @@ async def import_history(
         with path.open("wb") as file:
             async for chunk in request.stream():
                 file.write(chunk)
-        return await run_in_threadpool(_import, memory, path, project or None, kind)
+        return await run_in_threadpool(_import, memory, path, project or None, kind, request.state.bound)
 
 
-def _import(memory: Memory, path: Path, project: str | None, kind: str | None) -> Response:
+def _import(memory: Memory, path: Path, project: str | None, kind: str | None, bound: bool) -> Response:
     def messages(losses: Losses) -> Iterator[Message]:
-        for message in read(path, losses, kind=kind):
-            yield check(replace(message, project=project) if project else message)
+        try:
+            for message in read(path, losses, kind=kind):
+                yield check(replace(message, project=project) if project else message)
+        except ImportFailed as error:
+            raise ImportFailed(_of_body(str(error), path)) from None
 
-    for _ in messages(Losses()):
-        pass
+    homes = {message.project for message in messages(Losses())} - {None}
+    for home in homes if bound else ():
+        memory.catalog.sessions(home, limit=1)  # raises NotFound for one that is out of reach
     losses = Losses()
     report = memory.import_(messages(losses))
     return reply(ImportOut, {**asdict(report), "losses": dict(losses)})
+
+
+def _of_body(sentence: str, path: Path) -> str:
+    """What is wrong with a file, said to somebody who sent a body and knows neither our file nor the command line."""
+    return (
+        sentence.replace(repr(str(path)), "the body").replace(str(path), "the body").replace("--as KIND", "?kind=KIND")
+    )
 
 
 def _forgotten(memory: Memory, count: int, purge: bool) -> Response:

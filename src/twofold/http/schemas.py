@@ -2,36 +2,100 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from datetime import datetime, timezone
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
 from twofold.entities import MOST_ALIASES, MOST_DESCRIPTION
 from twofold.entities import MOST_NAME as MOST_ENTITY_NAME
-from twofold.messages import MOST_BYTES, MOST_ID, MOST_NAME
+from twofold.messages import MOST_BYTES, MOST_NAME
 from twofold.recaller import MOST_LIMIT
-from twofold.settings import SPECS
+from twofold.settings import MOST_TEXT, SPECS
 
+MOST_ID = 2**53 - 1  # what every JSON reader can tell from its neighbours
 MOST_QUERY = 100_000  # characters of a query or of a chat message
+LONGEST_Q = 8192  # characters of a query in a URL, which a server takes only so much of
+LONGEST_IDS = 20_000  # characters of a list of ids there; a body takes more
 MOST_EXCLUDE = 10_000
 MOST_SESSIONS = 10_000
+MOST_DEPTH = 64  # of metadata
 
 Item = TypeVar("Item")
 
 Id = Annotated[int, Field(ge=1, le=MOST_ID)]
-Name = Annotated[str, Field(min_length=1, max_length=MOST_NAME)]
-Optional = Annotated[str | None, Field(max_length=MOST_NAME)]  # an empty name means none
-Query = Annotated[str, Field(min_length=1, max_length=MOST_QUERY)]
+# What is told only is checked below, where the sentence for a person is made.
+PLAIN = r"[^\x00-\x1f\x7f]*"
+VISIBLE = r"[^\s\x1c-\x1f\x85]"  # what Python holds for no blank, in other readers' patterns as well
+NOT_BLANK = {"pattern": VISIBLE}
+NAME_OR_NONE = {"pattern": f"^$|{VISIBLE}"}
+TYPE_OF_ENTITY = {"pattern": r"^\s*[A-Za-z][A-Za-z0-9_-]{0,39}\s*$"}
+TYPE_OR_NONE = {"pattern": r"^$|^\s*[A-Za-z][A-Za-z0-9_-]{0,39}\s*$"}
+Name = Annotated[str, Field(min_length=1, max_length=MOST_NAME, json_schema_extra=NOT_BLANK)]
+Optional = Annotated[
+    Annotated[str, Field(max_length=MOST_NAME, json_schema_extra=NAME_OR_NONE)] | None,
+    Field(),  # an empty name means none
+]
+Query = Annotated[str, Field(min_length=1, max_length=MOST_QUERY, json_schema_extra=NOT_BLANK)]
+Content = Annotated[str, Field(min_length=1, max_length=MOST_BYTES, json_schema_extra=NOT_BLANK)]
+Zone = Annotated[Annotated[str, Field(max_length=64, json_schema_extra={"format": "iana-zone"})] | None, Field()]
+EntityName = Annotated[str, Field(min_length=1, max_length=MOST_ENTITY_NAME, json_schema_extra=NOT_BLANK)]
+EntityType = Annotated[str, Field(min_length=1, max_length=40, json_schema_extra=TYPE_OF_ENTITY)]
 Limit = Annotated[int | None, Field(ge=0, le=MOST_LIMIT)]
 Role = Literal["user", "assistant", "system", "tool"]
 
 
-class In(BaseModel):
-    """What comes in: no member that is not known."""
+def _moment(value: object) -> object:
+    """A number is no time, whatever pydantic makes of it."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError("give a time as text, as in 2026-03-14T09:30:00+01:00")
+    return value
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+def _in_utc(value: datetime | None) -> datetime | None:
+    try:
+        return value and value.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError("give a time that is in the years 1 to 9999 in UTC too") from None
+
+
+def _kept(value: dict[str, Any]) -> dict[str, Any]:
+    """Metadata that can be given back: in UTF-8, and in answers that nest it deeper still."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("give whole characters; there is half of one (a lone surrogate)") from None
+    except RecursionError:
+        pass  # told below
+    layer: list[Any] = [value]
+    for _ in range(MOST_DEPTH):
+        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+        layer = [one for one in layer if isinstance(one, (dict, list))]
+        if not layer:
+            return value
+    raise ValueError(f"give values that are nested at most {MOST_DEPTH} deep")
+
+
+Time = Annotated[
+    Annotated[AwareDatetime, Field(strict=False)] | None, BeforeValidator(_moment), AfterValidator(_in_utc)
+]
+Metadata = Annotated[dict[str, Any], AfterValidator(_kept)]
+
+
+class In(BaseModel):
+    """What comes in: no member that is not known, and no text where a number is due."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
 
 class Out(BaseModel):
@@ -85,15 +149,15 @@ class Scoped(Where):
 
 
 class EpisodeIn(Where):
-    content: str = Field(min_length=1, max_length=MOST_BYTES, examples=["The plumber charged 180."])
+    content: Content
     role: Role = "user"
-    time: AwareDatetime | None = Field(None, description="With its zone; now where it is not given")
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    time: Time = Field(None, description="With its zone; now where it is not given")
+    metadata: Metadata = Field(default_factory=dict)
     source: Optional = Field(None, description="Its name where it comes from; a session takes each once")
 
 
 class EpisodeChange(In):
-    content: str = Field(min_length=1, max_length=MOST_BYTES)
+    content: Content
 
 
 class EpisodeOut(Out):
@@ -182,7 +246,7 @@ class WhyNotOut(Out):
 class ContextIn(Where):
     message: Query = Field(examples=["is the plumber paid?"])
     budget: int | None = Field(None, ge=100, le=200_000, description="Tokens; the setting tokenBudget without it")
-    zone: str | None = Field(None, max_length=64, examples=["Europe/Zurich"])
+    zone: Zone = Field(None, examples=["Europe/Zurich"])
 
 
 class PassageOut(Out):
@@ -193,19 +257,19 @@ class PassageOut(Out):
 
 
 class EntityIn(In):
-    name: str = Field(min_length=1, max_length=MOST_ENTITY_NAME, examples=["Ada Example"])
-    type: str = Field(min_length=1, max_length=40, examples=["person"])
+    name: EntityName = Field(examples=["Ada Example"])
+    type: EntityType = Field(examples=["person"])
     description: str = Field("", max_length=MOST_DESCRIPTION, examples=["the plumber"])
-    aliases: list[str] = Field(default_factory=list, max_length=MOST_ALIASES)
+    aliases: list[EntityName] = Field(default_factory=list, max_length=MOST_ALIASES)
     project: Optional = None
     session_id: Id | None = Field(None, description="A session without a project, which alone knows the entity")
 
 
 class EntityChange(In):
-    name: str | None = Field(None, min_length=1, max_length=MOST_ENTITY_NAME)
-    type: str | None = Field(None, min_length=1, max_length=40)
+    name: EntityName | None = None
+    type: EntityType | None = None
     description: str | None = Field(None, max_length=MOST_DESCRIPTION)
-    aliases: list[str] | None = Field(None, max_length=MOST_ALIASES)
+    aliases: list[EntityName] | None = Field(None, max_length=MOST_ALIASES)
 
 
 class MergeIn(In):
@@ -251,7 +315,7 @@ class ChatIn(Where):
     message: Query = Field(examples=["what was the gate code?"])
     model: Optional = None
     stream: bool = Field(False, description="Answer as server-sent events")
-    zone: str | None = Field(None, max_length=64)
+    zone: Zone = None
 
 
 class ChatOut(Out):
@@ -279,7 +343,9 @@ class PartOut(Out):
 
 class HealthOut(Out):
     status: Literal["ok", "degraded", "down"]
-    parts: dict[str, PartOut] = Field(description="Empty for a request that needs a token and has none")
+    parts: dict[str, PartOut] = Field(
+        description="None without a token where one is due, no details for one bound to a project"
+    )
 
 
 def _of_setting(name: str) -> dict[str, Any]:
@@ -288,7 +354,7 @@ def _of_setting(name: str) -> dict[str, Any]:
     if spec.choices:
         return shape | {"type": "string", "enum": list(spec.choices)}
     if spec.is_text:
-        return shape | {"type": "string", "maxLength": 512}
+        return shape | {"type": "string", "maxLength": MOST_TEXT, "pattern": f"^({spec.pattern or PLAIN})$"}
     kind = "integer" if isinstance(spec.default, int) else "number"
     return shape | {"type": kind, "minimum": spec.least, "maximum": spec.most}
 

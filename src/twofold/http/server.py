@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from collections.abc import Sequence
 
 import uvicorn
+from fastapi import FastAPI
 
 from twofold import settings
 from twofold.errors import InvalidInput
@@ -16,6 +18,7 @@ from twofold.upstream import Upstream
 
 GRACE = 30  # seconds that running requests have at the end; a stream that lasts longer is stored as partial
 KEEP_ALIVE = 30  # seconds
+MOST_HEAD = 512 * 1024  # bytes of a request's line and headers: the longest query that the routes take, encoded
 
 _log = logging.getLogger("twofold.http")
 
@@ -40,32 +43,40 @@ def serve(
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     upstream = Upstream.of(settings.base())
     service = app.create(memory, upstream, gate.Gate(memory.tokens, token, local, hosts, origins))
-    config = uvicorn.Config(
-        service,
-        host=host,
-        port=port,
-        access_log=False,  # it would log what people ask
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE,
-        timeout_keep_alive=KEEP_ALIVE,
-        log_config=None,
-    )
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         _log.info("serving %s on http://%s:%d", memory.path, shown, listener.getsockname()[1])
+        # Uvicorn raises the signal again once all is finished; the default would end us before the file is closed.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(config(service)).run(sockets=[listener])
         except KeyboardInterrupt:
             pass  # which uvicorn raises again once all is finished
         finally:
             upstream.close()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def config(service: FastAPI) -> uvicorn.Config:
+    """How the app is run."""
+    return uvicorn.Config(
+        service,
+        access_log=False,  # it would log what people ask
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=KEEP_ALIVE,
+        h11_max_incomplete_event_size=MOST_HEAD,
+        log_config=None,
+    )
+
+
+def listening(host: str, port: int) -> socket.socket:
     """The socket, taken before anything is loaded. Raises InvalidInput where it cannot be had."""
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        why = error.strerror or error
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, UnicodeError) as error:  # the latter for a name that can be none
+        why = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot listen on {host} port {port} ({why}); name others with --host and --port") from None
+    # asyncio does so only for sockets that it made itself; without it every answer waits 40 ms for the client's ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

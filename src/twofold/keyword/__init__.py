@@ -8,6 +8,8 @@ from typing import Protocol
 
 from twofold.types import Scope
 
+TEN = 10
+
 
 @dataclass(frozen=True, slots=True)
 class KeywordHits:
@@ -21,6 +23,13 @@ class KeywordHits:
     used: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     score: Callable[[Sequence[int]], list[float]] = lambda ids: [0.0] * len(ids)
+
+    @property
+    def standing(self) -> float | None:
+        """How far the best hit stands above the eleventh, as a part of its score; None where there are fewer."""
+        if len(self.ranking) <= TEN or self.ranking[0][1] <= 0.0:
+            return None
+        return 1.0 - self.ranking[TEN][1] / self.ranking[0][1]
 
 
 class KeywordIndex(Protocol):

@@ -299,6 +299,14 @@ def contents(db: apsw.Connection, ids: Iterable[int]) -> Iterator[tuple[int, str
     )
 
 
+def times(db: apsw.Connection, ids: Iterable[int]) -> dict[int, int]:
+    """When the given episodes were said, in microseconds since 1970."""
+    found: Any = db.execute(
+        "SELECT id, time FROM episodes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+    )
+    return dict(found)
+
+
 def counts(db: apsw.Connection) -> tuple[int, int, int]:
     """How many projects, sessions and episodes there are."""
     row: Any = db.execute(

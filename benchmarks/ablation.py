@@ -20,9 +20,13 @@ from twofold.keyword import fts5
 MEASURED = retrieve.measured_prior
 PARTS = {
     "default": [],
+    "no words for times": [(retrieve.when, "spans", lambda text, now: ())],
     "no leaning": [(retrieve, "measured_prior", lambda kind: replace(MEASURED(kind), leans=False))],
+    "no leaning by language": [(retrieve, "LEAST_FLUENCY", 1.0)],
     "same share for few words": [(retrieve, "WORDS_SHARE", 0.0)],
-    "one prior of .5": [(retrieve, "CONVERSATION_PRIOR", retrieve.DOCUMENT_PRIOR)],
+    "same share however it stands": [(retrieve, "STANDING_SHARE", 0.0)],
+    "nearest piece alone": [(retrieve, "BEGINNING_WEIGHT", 0.0)],
+    "one prior for all stores": [(retrieve, "CONVERSATION_PRIOR", retrieve.DOCUMENT_PRIOR)],
     "no neighbours' vectors": [(retrieve, "CONTEXT_WEIGHT", 0.0)],
     "no neighbours' words": [(fts5, "CONTEXT_WEIGHT", 0.0)],
     "FTS5's k1 and b for turns": [(fts5, "TURN_K1", fts5.K1), (fts5, "TURN_B", fts5.B)],
@@ -41,7 +45,7 @@ def main() -> None:
             print(f"\n{dataset.name}, {len(dataset.judged):,} queries")
             for name in PARTS:
                 with without(name):
-                    print(f"{name:28}{figures(whole, dataset, arguments.db)}", flush=True)
+                    print(f"{name:30}{figures(whole, dataset, arguments.db)}", flush=True)
 
 
 def halves(dataset: datasets.Dataset) -> list[datasets.Dataset]:

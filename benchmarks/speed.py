@@ -84,17 +84,14 @@ def bulk(file: Path, episodes: int) -> None:
 
 def recalls(memory: Memory, episodes: int, queries: int) -> None:
     """Recall with the query's embedding, in ten sessions and in the whole store."""
-    history = History()
-    messages = list(history.messages(episodes))
     by_name = {session.name: session.id for session in memory.sessions()}
-    step = max(1, episodes // queries)
-    asked = [(history.question(m.content), by_name[m.session]) for m in messages[::step]][:queries]
+    asked = questions(by_name, episodes, queries)
     others = sorted(by_name.values())
     print(
         f"first recall         {1000 * seconds(lambda: memory.recall(asked[0][0])):8.1f} ms (loads model and vectors)"
     )
     scopes: dict[str, Callable[[int], list[int] | None]] = {
-        "ten sessions": lambda own: [own, *others[own % 50 :: max(1, len(others) // 9)][:9]],
+        "ten sessions": lambda own: ten_sessions(own, others),
         "whole store": lambda own: None,
     }
     for name, scope in scopes.items():
@@ -108,6 +105,18 @@ def recalls(memory: Memory, episodes: int, queries: int) -> None:
         print(
             f"recall, {name:12} {statistics.median(spent):8.2f} ms p50, {percentile(spent, 0.95):.2f} ms p95 ({parts})"
         )
+
+
+def questions(sessions: dict[str, int], episodes: int, count: int) -> list[tuple[str, int]]:
+    """Questions about messages from all over the history, each with the id of the session that it is about."""
+    history = History()
+    messages = list(history.messages(episodes))
+    return [(history.question(m.content), sessions[m.session]) for m in messages[:: max(1, episodes // count)]][:count]
+
+
+def ten_sessions(own: int, others: list[int]) -> list[int]:
+    """A session and nine of the others, from all over the store."""
+    return [own, *others[own % 50 :: max(1, len(others) // 9)][:9]]
 
 
 def adds(memory: Memory) -> None:

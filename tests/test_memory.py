@@ -596,3 +596,34 @@ def test_what_could_not_be_given_back_is_not_stored(memory: Memory, field: str, 
     with pytest.raises(InvalidInput, match=f"message 1: .*{told}"):
         memory.import_([Message("x", **{field: value})])  # type: ignore[arg-type]
     assert memory.status().episodes == 0
+
+
+def test_what_was_said_when_the_query_says_comes_first(memory: Memory) -> None:
+    for day in range(1, 29):
+        time = datetime(2023, 7, day, 12, tzinfo=UTC)
+        memory.add("We talked about the garden and the roof.", session=f"s{day}", project="p", time=time)
+    for query, wanted in (("what about the garden on 9 July 2023", 9), ("the roof on 2023-07-21", 21)):
+        found = memory.recall(query, project="p", explain=True)
+        assert found[0].episode.time.day == wanted
+        given = {one.ranking: one for one in found[0].contributions}
+        assert (given["time"].raw, given["time"].contribution) == (1.0, given["time"].weight)
+        assert math.fsum(one.contribution for one in found[0].contributions) == found[0].score
+        assert found.explanation is not None
+        assert [start.day for start, _ in found.explanation.times] == [wanted]
+    assert "time" not in {one.ranking for hit in memory.recall("the garden") for one in hit.contributions}
+    nothing_then = memory.recall("the garden in 1999", project="p")
+    assert "time" not in {one.ranking for hit in nothing_then for one in hit.contributions}
+    memory.settings({"keywordWeight": 1, "semanticWeight": 1})
+    fixed = memory.recall("what about the garden on 9 July 2023", project="p")
+    assert {one.ranking for hit in fixed for one in hit.contributions} == {"keyword", "semantic"}
+
+
+def test_yesterday_is_read_in_the_zone_of_who_asks(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory._recaller._clock = lambda: datetime(2026, 3, 10, 2, tzinfo=UTC)  # the clock is the machine's edge
+    explained = memory.recall("what did we do yesterday", zone="America/New_York", explain=True).explanation
+    assert explained is not None
+    assert [start.astimezone(UTC) for start, _ in explained.times] == [
+        datetime(2026, 3, 8, 5, tzinfo=UTC)
+    ]  # the day summer time began
+    with pytest.raises(InvalidInput, match="zone is 'Mars/Olympus'"):
+        memory.recall("yesterday", zone="Mars/Olympus")

@@ -66,6 +66,7 @@ def add(
 @in_project
 @click.option("--all", "everything", is_flag=True, help="Search everything, which is also the default.")
 @click.option("--limit", type=int, help="How many episodes; the setting semanticLimit where not given.")
+@click.option("--zone", help="Your zone, as in Europe/Zurich, for words as yesterday; else UTC.")
 @click.option("--explain", is_flag=True, help="Say how the query was read and what each stage did.")
 @database
 @as_json
@@ -75,6 +76,7 @@ def recall(
     project: str | None,
     everything: bool,
     limit: int | None,
+    zone: str | None,
     explain: bool,
     db: Path | None,
     as_json: bool,
@@ -83,7 +85,9 @@ def recall(
     if everything and (session or project):
         raise click.UsageError("--all searches everything; leave out --session and --project, or --all")
     with Memory.open(existing(db)) as memory:
-        found = memory.recall(" ".join(query), session=session, project=project, limit=limit, explain=explain)
+        found = memory.recall(
+            " ".join(query), session=session, project=project, limit=limit, zone=zone, explain=explain
+        )
     output.show(found, as_json, lambda: output.recall(found))
 
 

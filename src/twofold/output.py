@@ -123,6 +123,8 @@ def explanation(why: Explanation) -> Iterator[str]:
     floors = "".join(f", {name} floor {floor:g}" for name, floor in why.floors.items())
     prior = f"; {why.prior} prior" if why.prior else ""
     yield f"fusion   {why.method}{k}: {weights}{floors}{prior}"
+    if why.times:
+        yield "times    " + ", ".join(f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M %Z}" for start, end in why.times)
     yield "windows  " + ", ".join(f"{name} {size}" for name, size in why.windows.items())
     yield "time     " + ", ".join(f"{stage} {spent:.1f} ms" for stage, spent in why.milliseconds.items())
 

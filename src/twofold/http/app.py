@@ -27,7 +27,7 @@ from twofold.upstream import Upstream
 
 MOST_BODY = 16 * 1024**2  # bytes; a message of 2 MiB may be six times as long in JSON
 MOST_IMPORT = 2 * 1024**3  # bytes of an imported file
-THREADS = 8  # requests that work on the store at once; the others wait their turn
+THREADS = 4  # requests that work on the store at once; more get in each other's way, and each has a page cache
 CHATS = 64  # turns that wait for the model's next word at once
 
 # What any route can answer, whatever else it does.

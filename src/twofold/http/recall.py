@@ -92,6 +92,7 @@ def recall(request: Request, memory: Door, body: RecallIn) -> Response:
         sessions=sessions,
         limit=body.limit,
         exclude=body.exclude,
+        zone=body.zone or None,
         explain=True,
     )
     metrics: Metrics = request.app.state.metrics
@@ -111,6 +112,7 @@ def why_not(memory: Door, body: WhyNotIn) -> Response:
         sessions=sessions,
         limit=body.limit,
         exclude=body.exclude,
+        zone=body.zone or None,
     )
     return reply(WhyNotOut, told)
 

@@ -189,6 +189,7 @@ class RecallIn(Scoped):
     query: Query = Field(examples=["what did the plumber charge?"])
     limit: Limit = Field(None, description="The setting semanticLimit where it is not given")
     exclude: list[Id] = Field(default_factory=list, max_length=MOST_EXCLUDE, description="Left out before ranking")
+    zone: Zone = Field(None, description="The asker's, in which `yesterday` is read", examples=["Europe/Zurich"])
     explain: bool = False
 
 
@@ -197,6 +198,7 @@ class WhyNotIn(Scoped):
     episode: Id
     limit: Limit = None
     exclude: list[Id] = Field(default_factory=list, max_length=MOST_EXCLUDE)
+    zone: Zone = None
 
 
 class ContributionOut(Out):
@@ -226,6 +228,7 @@ class ExplanationOut(Out):
     floors: dict[str, float]
     windows: dict[str, int]
     milliseconds: dict[str, float]
+    times: list[tuple[datetime, datetime]] = Field(description="The times that the query names, from and to")
 
 
 class RecallOut(Out):

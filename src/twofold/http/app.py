@@ -28,6 +28,7 @@ from twofold.upstream import Upstream
 MOST_BODY = 16 * 1024**2  # bytes; a message of 2 MiB may be six times as long in JSON
 MOST_IMPORT = 2 * 1024**3  # bytes of an imported file
 THREADS = 4  # requests that work on the store at once; more get in each other's way, and each has a page cache
+IMPORTS = 2  # files that are imported at once
 CHATS = 64  # turns that wait for the model's next word at once
 
 # What any route can answer, whatever else it does.
@@ -41,6 +42,7 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         app.state.chats = anyio.CapacityLimiter(CHATS)
+        app.state.imports = anyio.CapacityLimiter(IMPORTS)
         yield
 
     metrics = Metrics(memory)

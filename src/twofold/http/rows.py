@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi import Path as InPath
 from fastapi.responses import Response
-from starlette.concurrency import run_in_threadpool
 
 from twofold.errors import ImportFailed
 from twofold.http.door import Door, names, reply, reply_page
@@ -236,7 +237,9 @@ async def import_history(
         with path.open("wb") as file:
             async for chunk in request.stream():
                 file.write(chunk)
-        return await run_in_threadpool(_import, memory, path, project or None, kind, request.state.bound)
+        work = partial(_import, memory, path, project or None, kind, request.state.bound)
+        # It takes its time, and so it takes none of the threads that everything else goes through.
+        return await anyio.to_thread.run_sync(work, limiter=request.app.state.imports)
 
 
 def _import(memory: Memory, path: Path, project: str | None, kind: str | None, bound: bool) -> Response:

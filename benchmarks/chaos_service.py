@@ -49,8 +49,9 @@ class Ledger:
 class Client:
     """One client of one round, which writes down what it was told until the server is gone."""
 
-    def __init__(self, server: Server, name: str) -> None:
+    def __init__(self, server: Server, name: str, ending: threading.Event | None = None) -> None:
         self.ledger = Ledger()
+        self._ending = ending
         self._server = server
         self._connection = server.connect()
         self._name = name
@@ -113,8 +114,9 @@ class Client:
         """Work until stopped or until nobody answers."""
         try:
             work(stop)
-        except NOT_ANSWERED:
-            pass
+        except NOT_ANSWERED as error:
+            if self._ending and not self._ending.is_set():
+                self.ledger.faults.append(f"no answer from a running server: {error!r}")
         finally:
             self._connection.close()
 
@@ -159,19 +161,19 @@ def main() -> None:
 
 def load(file: Path, name: str, how: signal.Signals, after: float) -> list[Ledger]:
     """What the clients were told by a server that was ended under their load, `after` seconds from the first answer."""
-    stop = threading.Event()
+    ending, stop = threading.Event(), threading.Event()
     with running(file, file.parent) as server:
-        clients = [Client(server, f"{name}c{number}") for number in range(WRITERS + READERS + 1)]
+        clients = [Client(server, f"{name}c{number}", ending) for number in range(WRITERS + READERS + 1)]
         works = [client.write for client in clients[:WRITERS]] + [client.read for client in clients[WRITERS:-1]]
         works.append(clients[-1].bring_in)
         threads = [
-            threading.Thread(target=client.run, args=(work, stop))
-            for client, work in zip(clients, works, strict=True)
+            threading.Thread(target=client.run, args=(work, stop)) for client, work in zip(clients, works, strict=True)
         ]
         for thread in threads:
             thread.start()
         time.sleep(after)
         start = time.monotonic()
+        ending.set()
         server.process.send_signal(how)
         code = server.process.wait(GRACE + 10)
         took = time.monotonic() - start

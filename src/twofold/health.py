@@ -34,9 +34,7 @@ def status(store: Store, vectors: VectorIndex | None, embedder: Embedder | None)
         )
 
 
-def parts(
-    store: Store, keyword: KeywordIndex, vectors: VectorIndex | None, retriever: Retriever
-) -> dict[str, Part]:
+def parts(store: Store, keyword: KeywordIndex, vectors: VectorIndex | None, retriever: Retriever) -> dict[str, Part]:
     """Each part with its state, tried out: store, keywordIndex, vectors, embedder."""
     return {
         "store": _tried(lambda: _read(store), "down"),

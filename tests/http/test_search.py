@@ -8,9 +8,7 @@ from tests.http.conftest import Service
 
 
 def test_search_gives_full_rows_best_first(service: Service) -> None:
-    service.http.post(
-        "/episodes", json={"content": "The gate needs oil, says a long note on the house."}
-    )
+    service.http.post("/episodes", json={"content": "The gate needs oil, says a long note on the house."})
     service.http.post("/episodes", json={"content": "gate gate"})
     service.http.post("/episodes", json={"content": "nothing of it"})
     rows = service.http.get("/episodes/search", params={"q": "gate", "limit": 5}).json()

@@ -38,7 +38,7 @@ _CONTEXT: dict[str, Any] = {
     "recent": [],
     "passages": [{"episodes": [_EPISODE], "recalled": [12], "score": 0.91, "cut": []}],
     "entities": [{"entity": _ENTITY, "score": 0.8}],
-    "text": '<twofold-memory>...</twofold-memory>',
+    "text": "<twofold-memory>...</twofold-memory>",
     "tokens": 64,
     "budget": 2000,
     "leftOut": {},

@@ -18,13 +18,16 @@ from twofold.memory import Memory
 @click.option("--port", type=click.IntRange(0, 65535), default=4000, show_default=True, help="0 for any that is free.")
 @click.option("--allow-host", "hosts", multiple=True, help="A name in Host that is also ours; may be repeated.")
 @click.option("--cors-origin", "origins", multiple=True, help="A page's origin that may ask us; may be repeated.")
+@click.option("--require-token", is_flag=True, help="Ask for a token on loopback too, as behind a proxy.")
 @database
-def serve(host: str, port: int, hosts: tuple[str, ...], origins: tuple[str, ...], db: Path | None) -> None:
+def serve(
+    host: str, port: int, hosts: tuple[str, ...], origins: tuple[str, ...], require_token: bool, db: Path | None
+) -> None:
     """Serve the memory over HTTP until stopped; docs/service.md has the routes."""
     from twofold.http.server import serve as run  # FastAPI takes its time: only who serves shall wait for it
 
     with Memory.open(db) as memory:
-        run(memory, host=host, port=port, hosts=hosts, origins=origins)
+        run(memory, host=host, port=port, hosts=hosts, origins=origins, require_token=require_token)
 
 
 @click.group()

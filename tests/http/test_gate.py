@@ -227,6 +227,13 @@ def test_more_than_loopback_without_a_token_is_refused_in_one_sentence(tmp_path:
     assert "TWOFOLD_TOKEN" in sentence
 
 
+def test_tokens_can_be_required_on_loopback_too(tmp_path: Path, start: Starter) -> None:
+    done = serving(tmp_path, "--require-token", "--port", "0")
+    assert done.returncode != 0
+    assert "tokens are required" in done.stderr
+    assert start(token="secret", local=False).http.get("/settings").status_code == 401
+
+
 def test_a_port_in_use_is_refused_in_one_sentence(memory: Memory) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -23,7 +23,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The rules of one server. `local` says that it listens on loopback only.
+    """The rules of one server. `local` says that who asks from this machine needs none.
 
     A request that comes with a foreign Host (DNS rebinding), from a page of another origin or through a proxy
     is treated as one from outside.
@@ -59,7 +59,7 @@ class Gate:
     def _outside(self, headers: Mapping[str, str]) -> str:
         """What makes a request one from outside; empty where nothing does."""
         if not self.local:
-            return "a server that listens on more than loopback"
+            return "every request to this server"
         host = headers.get("host", "")
         name = _name(host)
         if not name or (not is_loopback(name) and name not in map(_name, self.hosts)):

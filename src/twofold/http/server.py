@@ -30,15 +30,17 @@ def serve(
     port: int = 4000,
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
+    require_token: bool = False,
 ) -> None:
-    """Serve a memory. Raises InvalidInput for another address than loopback where there is no token."""
-    local = gate.is_loopback(host)
+    """Serve a memory. `require_token` also asks callers from this machine for one.
+
+    Raises InvalidInput where tokens are needed, as on another address than loopback, and there is none.
+    """
+    local = gate.is_loopback(host) and not require_token
     token = settings.token()
     if not local and not token and not memory.tokens.exist():
-        raise InvalidInput(
-            f"{host} can be reached from elsewhere, and there is no token; make one with: twofold token add NAME, "
-            "or set TWOFOLD_TOKEN"
-        )
+        why = "tokens are required" if require_token else f"{host} can be reached from elsewhere"
+        raise InvalidInput(f"{why}, and there is no token; make one with: twofold token add NAME, or set TWOFOLD_TOKEN")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     upstream = Upstream.of(settings.base())

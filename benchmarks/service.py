@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.speed import bulk, percentile, questions, ten_sessions
-from benchmarks.synthetic import History
 from twofold import Memory
+from twofold.synthetic import History
 
 SERVE = [sys.executable, "-c", "from twofold.cli import main; main()", "serve"]
 QUESTIONS = 500

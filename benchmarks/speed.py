@@ -18,9 +18,9 @@ import timeit
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.synthetic import History
 from twofold import Memory, fusion
 from twofold.embed.minilm import MiniLM
+from twofold.synthetic import History
 
 PEER_TEXTS = 2000
 

@@ -45,6 +45,7 @@ def told(done: subprocess.CompletedProcess[str]) -> Any:
 def test_every_command_is_a_method_of_memory() -> None:
     method = {"import": "import_", "embed": "embed_missing"}
     elsewhere = {
+        "bench": "measures Memory in stores that it makes, so it lives above it, in twofold.bench",
         "eval": "judges what Memory answers, so it lives above it, in twofold.evaluate",
         "tune": "judges what Memory finds, so it lives above it, in twofold.tune",
         "serve": "is the adapter around Memory, in twofold.http",

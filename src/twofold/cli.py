@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from twofold import __version__, output
+from twofold import __version__, output, samples
 from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
-from twofold.cli_quality import eval_, tune
+from twofold.cli_quality import bench, eval_, tune
 from twofold.cli_service import serve, token
 from twofold.errors import InvalidInput, TwofoldError
 from twofold.importers import KINDS, Losses, read
@@ -291,15 +290,15 @@ def embed(db: Path | None, as_json: bool) -> None:
 @as_json
 def demo(db: Path | None, as_json: bool) -> None:
     """Import a sample history into a store that is thrown away, and ask it three questions."""
-    questions = json.loads(_sample("questions.json").read_text(encoding="utf-8"))
+    questions = json.loads(samples.path("questions.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder, Memory.open(db or Path(folder) / "demo.db") as memory:
-        history = read(_sample("history.jsonl"), Losses())
+        history = read(samples.path("history.jsonl"), Losses())
         recalls = memory.demo(history, [(question["question"], question["project"]) for question in questions])
         state = memory.status()
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 
 
-for command in (eval_, tune, serve, token):
+for command in (bench, eval_, tune, serve, token):
     twofold.add_command(command)
 
 
@@ -329,9 +328,3 @@ def main() -> None:
 def _fail(sentence: str) -> None:
     click.echo(f"twofold: {sentence}", err=True)
     sys.exit(1)
-
-
-def _sample(name: str) -> Path:
-    """A file of the sample history: in the package, or in the repository that it is installed from."""
-    packaged = Path(str(files("twofold"))) / "examples" / name
-    return packaged if packaged.exists() else Path(__file__).parents[2] / "examples" / name

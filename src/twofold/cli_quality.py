@@ -69,3 +69,24 @@ def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Pa
     with Memory.open(existing(db)) as memory, bar("queries", len(queries)) as progress:
         result = choose_prior(memory, queries, apply=apply, progress=progress)
     output.show(result, as_json, lambda: output.tuning(result))
+
+
+@click.command()
+@click.option("--episodes", "sizes", type=int, multiple=True, help="Size of a store, 10000 if none; may be repeated.")
+@click.option("--queries", type=int, default=200, show_default=True, help="Questions of each kind.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Another makes another history.")
+@click.option("--db", type=click.Path(path_type=Path), help="Folder that keeps the stores for the next time.")
+@as_json
+def bench(sizes: tuple[int, ...], queries: int, seed: int, db: Path | None, as_json: bool) -> None:
+    """Measure recall on this machine, in made-up stores: 10000 episodes take seconds, 1000000 minutes and gigabytes."""
+    from twofold import bench as measured  # only this command needs them
+    from twofold import benchtable
+
+    sizes = sizes or (10_000,)
+    measured.check(sizes, queries, seed)
+    stores = []
+    for size in sizes:
+        with bar("steps", measured.steps(size, queries)) as progress:
+            stores.append(measured.measure(size, queries, seed, db, progress=progress))
+    report = output.plain(measured.Report(measured.machine(), seed, queries, tuple(stores)))
+    output.show(report, as_json, lambda: benchtable.lines(report))

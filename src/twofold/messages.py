@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import datetime, timezone, tzinfo
 from itertools import islice
-from zoneinfo import ZoneInfo
 
 from twofold import quoting
 from twofold.errors import InvalidInput
@@ -120,6 +119,8 @@ def zone(name: str | None) -> tzinfo:
     """The zone of that IANA name, UTC without one. Raises InvalidInput."""
     if not name:
         return timezone.utc
+    from zoneinfo import ZoneInfo  # of which most calls have no need
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError):

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import tzinfo
+from functools import cache
 from typing import NamedTuple
 
 from twofold.text import index_terms
@@ -34,7 +35,6 @@ _GAP = (
     "\U000e0000-\U000e0fff]*+"
 )
 _NAMES = "|".join(_GAP.join(map(re.escape, name)) for name in (MARK, "passage", "episode", "entity"))
-_TAG = re.compile(rf"<(?={_GAP}(?:/{_GAP})?(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 _FENCE = re.compile(f"{re.escape(OPENING)}|{re.escape(CLOSING)}")
 _OURS = re.compile(rf"{re.escape(OPENING)}\s*{re.escape(_BEGINS)}")
 _PIECE = re.compile(rf"\S{{1,{LONGEST_PIECE}}}")
@@ -47,6 +47,12 @@ class _Piece(NamedTuple):
     end: int
     bytes: int
     terms: tuple[str, ...]
+
+
+@cache
+def _tag() -> re.Pattern[str]:
+    """What a reader may take for a tag of ours. Made when first needed: it takes long to compile."""
+    return re.compile(rf"<(?={_GAP}(?:/{_GAP})?(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 
 
 def tokens(text: str) -> int:
@@ -99,7 +105,7 @@ def episode_line(episode: Episode, zone: tzinfo) -> str:
 
 def harmless(text: str) -> str:
     """The text, in which nothing reads as one of a block's tags; all else stays as it is, code too."""
-    return _TAG.sub("&lt;", text) if "<" in text else text
+    return _tag().sub("&lt;", text) if "<" in text else text
 
 
 def unquoted(text: str) -> str:
@@ -157,7 +163,7 @@ def _attributes(**values: str | None) -> str:
 
 def _pieces(text: str, terms: Collection[str]) -> list[_Piece]:
     known: dict[str, tuple[str, ...]] = {}
-    tags = {tag.start() for tag in _TAG.finditer(text)}
+    tags = {tag.start() for tag in _tag().finditer(text)}
     is_ascii = text.isascii()
     pieces, before = [], 0
     for found in _PIECE.finditer(text):

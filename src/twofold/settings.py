@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,10 +176,20 @@ def database() -> Path:
 
 def _from_toml(path: Path) -> dict[str, Value]:
     try:
-        return checked(tomllib.loads(path.read_text(encoding="utf-8")), at_start=True)
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidInput(f"{path} cannot be read as TOML ({error}); mend or remove it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _no_toml(path, error) from None
+    import tomllib  # most users have no such file
+
+    try:
+        return checked(tomllib.loads(text), at_start=True)
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(path, error) from None
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
+
+
+def _no_toml(path: Path, error: Exception) -> InvalidInput:
+    return InvalidInput(f"{path} cannot be read as TOML ({error}); mend or remove it")

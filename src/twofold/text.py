@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -69,9 +69,6 @@ _WORD = re.compile(rf"{_LETTER}+")
 _JOINED_BY_APOSTROPHE = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)+")
 _CAMEL_STEP = re.compile(r"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![^A-Z0-9])|[A-Z]?[^A-Z0-9]+|[0-9]+")
-_SEGMENT = re.compile(rf"(?:[{_UNSPACED}][{_MARKS}]*)+|[^{_UNSPACED}]+")
-_UNIT = re.compile(rf"[{_UNSPACED}][{_MARKS}]{{0,31}}")  # so that a pair is no longer than LONGEST_TERM
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _DIACRITICS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670]")
 _IS_MARK = re.compile(f"[{_MARKS}]")
 _TAIL_ENDS = re.compile(r"\+\+|#(?!\w)")
@@ -81,6 +78,24 @@ _INVISIBLE = re.compile(
 )
 
 _stem = Stemmer.Stemmer("english").stemWord  # has a cache of its own
+
+
+class _Unspaced(NamedTuple):
+    """Patterns for scripts written without spaces: a run of one script, a letter with its marks, a letter."""
+
+    segment: re.Pattern[str]
+    unit: re.Pattern[str]
+    letter: re.Pattern[str]
+
+
+@cache
+def _unspaced() -> _Unspaced:
+    """Made when the first such letter may be met: they take longer to compile than all others."""
+    return _Unspaced(
+        re.compile(rf"(?:[{_UNSPACED}][{_MARKS}]*)+|[^{_UNSPACED}]+"),
+        re.compile(rf"[{_UNSPACED}][{_MARKS}]{{0,31}}"),  # so that a pair is no longer than LONGEST_TERM
+        re.compile(f"[{_UNSPACED}]"),
+    )
 
 
 class _Word(NamedTuple):
@@ -143,7 +158,7 @@ def _is_edge(text: str, place: int) -> bool:
 
 
 def _is_spaced(character: str) -> bool:
-    return character.isalnum() and not _IS_UNSPACED.match(character)
+    return character.isalnum() and (character.isascii() or not _unspaced().letter.match(character))
 
 
 def _asked(text: str) -> list[_Word]:
@@ -190,8 +205,8 @@ def _words_of_part(part: str) -> Iterator[_Word]:
     if part.isascii():
         yield _spaced_word(part)
         return
-    for segment in _SEGMENT.findall(part):
-        if _IS_UNSPACED.match(segment):
+    for segment in _unspaced().segment.findall(part):
+        if _unspaced().letter.match(segment):
             yield _unspaced_word(_fold(segment))
         else:
             yield _spaced_word(segment)
@@ -209,7 +224,7 @@ def _spaced_word(part: str) -> _Word:
 
 def _unspaced_word(run: str) -> _Word:
     """Single characters and pairs of neighbours; a query of two characters or more asks for its pairs."""
-    units = _UNIT.findall(run)
+    units = _unspaced().unit.findall(run)
     pairs = tuple(a + b for a, b in pairwise(units))
     return _Word(run, (*units, *pairs), pairs or tuple(units))
 

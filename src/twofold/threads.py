@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 from twofold.scopes import Reach
 from twofold.store import Store, rows
@@ -56,6 +55,8 @@ class Threads:
 
 
 def _digest(project: int | None, said: Said) -> str:
+    from hashlib import sha256  # loads OpenSSL, which a recall has no need of
+
     link = sha256(str(project or "").encode()).digest()
     for fields in said:
         step = sha256(link)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -39,6 +36,8 @@ class Tokens:
         """A new token and its secret, which is shown this once. Raises Conflict, InvalidInput, NotFound."""
         self._reach.must_be_whole("make tokens")
         incoming.name("token", name)
+        import secrets  # late, as hmac and hashlib are: they load OpenSSL, which a recall has no need of
+
         secret = PREFIX + secrets.token_urlsafe(BYTES)
         with self._store.write() as db:
             if db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).get:
@@ -68,6 +67,8 @@ class Tokens:
 
     def grant(self, secret: str) -> Grant | None:
         """What a secret opens; None where it is no token of this store. Takes as long for any wrong one."""
+        import hmac
+
         digest = _digest(secret)
         found = None
         with self._store.read() as db:
@@ -83,6 +84,8 @@ class Tokens:
 
 
 def _digest(secret: str) -> str:
+    import hashlib
+
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

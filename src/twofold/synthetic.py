@@ -1,22 +1,30 @@
-"""A made-up history of any size: the sample history's words, a long tail of invented ones, topics by session."""
+"""A made-up history of any size: the sample history's words, a long tail of invented ones, topics by session.
+
+Its vectors can be made up too, so that a large store needs no hours of embedding.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate
-from pathlib import Path
 
-from twofold import Message
+import numpy as np
+from numpy.typing import NDArray
 
-SAMPLE = Path(__file__).parents[1] / "examples" / "history.jsonl"
+from twofold import samples
+from twofold.embed import Embedder, ModelInfo
+from twofold.types import Message
+
 SESSION = 20  # messages
 PROJECT = 10  # sessions
 TAIL = 40_000  # invented words
 TOPIC = 40  # of them belong to a session
+CENTRES = 500  # about which the made-up vectors lie
+SPREAD = 0.9  # length of what is added to a centre: a cosine of about .74 to it, .55 among its own
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "en", "or", "il")]
 
 
@@ -27,7 +35,7 @@ class History:
         self._random = random.Random(seed)
         spoken = Counter(
             word
-            for line in SAMPLE.read_text(encoding="utf-8").splitlines()
+            for line in samples.path("history.jsonl").read_text(encoding="utf-8").splitlines()
             for word in json.loads(line)["content"].split()
         )
         self._words, counts = zip(*sorted(spoken.items()), strict=True)
@@ -63,3 +71,35 @@ class History:
         """A question of six words of a message, in a frame of common ones."""
         words = self._random.sample(text.split(), k=min(6, len(text.split())))
         return f"when did we say {' '.join(words)}?"
+
+
+class Drawn:
+    """Instead of embedding texts, draws the vectors of a History's messages, taken in their order, as a model's own.
+
+    A session's lie about one of CENTRES points, which are where the model itself puts messages of such a history.
+    """
+
+    def __init__(self, model: Embedder, seed: int) -> None:
+        self._model = model
+        texts = [message.content for message in History(seed).messages(CENTRES)]
+        self._centres = np.stack([pieces[0] for pieces in model.embed_documents(texts)])
+        self._random = np.random.default_rng(seed)
+        self._drawn = 0
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model whose vectors these pass for."""
+        return self._model.info
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The model's own vector, of shape (dimension,)."""
+        return self._model.embed_query(text)
+
+    def embed_documents(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """For each text the next vector, of shape (1, dimension) and unit length."""
+        sessions = np.arange(self._drawn, self._drawn + len(texts)) // SESSION
+        self._drawn += len(texts)
+        dimension = self._model.info.dimension
+        noise = self._random.standard_normal((len(texts), dimension), dtype=np.float32)
+        vectors = self._centres[sessions % CENTRES] + noise * np.float32(SPREAD / dimension**0.5)
+        return list((vectors / np.linalg.norm(vectors, axis=1, keepdims=True))[:, np.newaxis])

@@ -137,7 +137,7 @@ def test_loopback_is_told_from_what_only_looks_like_it(host: str, local: bool) -
 
 
 def test_a_rebound_name_and_a_foreign_page_reach_nothing_over_http(service: Service) -> None:
-    service.http.post("/episodes", json={"content": "the gate code is 4711"})
+    service.http.post("/episodes", json={"content": "the gate code is marigold"})
     for headers in (
         {"Host": "evil.example"},
         {
@@ -156,7 +156,7 @@ def test_a_rebound_name_and_a_foreign_page_reach_nothing_over_http(service: Serv
         ):
             answer = service.http.request(method, path, headers=headers)
             assert answer.status_code == 401, headers
-            assert "4711" not in answer.text
+            assert "marigold" not in answer.text
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.headers["www-authenticate"] == "Bearer"
             assert "access-control-allow-origin" not in answer.headers

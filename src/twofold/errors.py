@@ -12,6 +12,8 @@ TwofoldError
 ├── RerankerError                no scores could be made: the order stays as it was
 ├── MissingExtra (ImportError)   an optional package that is not installed: the message names the extra
 ├── ModelMismatch                vectors of another model: refused, with the way out
+├── EngineError                  a search engine outside the file gave no answer: the file carries on
+│   └── EngineBusy               another process has it, and only one can
 └── ChatError                    the language model gave no answer
     └── NoModel                  none is set, or none can be reached: the message says how to set one
 """
@@ -65,6 +67,14 @@ class MissingExtra(TwofoldError, ImportError):
 
 class ModelMismatch(TwofoldError):
     """The store's vectors were made by another model than the one in use."""
+
+
+class EngineError(TwofoldError):
+    """A search engine outside the file cannot be reached, or is damaged."""
+
+
+class EngineBusy(EngineError):
+    """Another process has the engine's folder, and only one can."""
 
 
 class ChatError(TwofoldError):

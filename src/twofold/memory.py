@@ -20,8 +20,7 @@ from twofold.embed.minilm import MiniLM
 from twofold.entities import Entities
 from twofold.entityindex import EntityIndex
 from twofold.errors import Conflict, InvalidInput
-from twofold.keyword import KeywordIndex
-from twofold.keyword.fts5 import Fts5Index
+from twofold.indexing import Indexes, open_indexes
 from twofold.recaller import Question, Recaller
 from twofold.rerank import Reranker
 from twofold.scopes import Reach
@@ -43,8 +42,6 @@ from twofold.types import (
     Status,
     WhyNot,
 )
-from twofold.vectors import VectorIndex
-from twofold.vectors.exact import ExactIndex
 from twofold.writer import BATCH, Progress, Writer
 
 
@@ -64,20 +61,19 @@ class Memory:
     def __init__(
         self,
         store: Store,
-        keyword: KeywordIndex,
-        vectors: VectorIndex | None,
+        indexes: Indexes,
         embedder: Embedder | None,
         base: Mapping[str, Value],
         reranker: Reranker | None = None,
     ) -> None:
         self._store = store
-        self._keyword = keyword
-        self._vectors = vectors
+        self._indexes = indexes
+        self._keyword, self._vectors = indexes.keyword, indexes.vectors
         self._embedder = embedder
         self._base = base
-        self._retriever = retrieve.Retriever(store, keyword, vectors, embedder)
-        self._recaller = Recaller(store, keyword, self._retriever, reranker, self._settings, _now)
-        self._writer = Writer(store, keyword, vectors, embedder)
+        self._retriever = retrieve.Retriever(store, self._keyword, self._vectors, embedder)
+        self._recaller = Recaller(store, self._keyword, self._retriever, reranker, self._settings, _now)
+        self._writer = Writer(store, self._keyword, self._vectors, embedder)
         self._entity_index = EntityIndex()
         self._open_on(Reach())
 
@@ -101,8 +97,10 @@ class Memory:
             file.parent.mkdir(parents=True, exist_ok=True)
         chosen = MiniLM(threads=int(base["embedThreads"])) if isinstance(embedder, str) else embedder
         store = Store(file)
-        vectors = None if chosen is None else ExactIndex(store, chosen.info)
-        return cls(store, Fts5Index(store), vectors, chosen, base, reranker)
+        with store.read() as db:
+            now = base | rows.read_settings(db)
+        indexes = open_indexes(store, None if chosen is None else chosen.info, now)
+        return cls(store, indexes, chosen, base, reranker)
 
     def within(self, project: int) -> Memory:
         """The same memory, opened on one project: what lies outside is not there. Closing either closes both."""
@@ -137,8 +135,9 @@ class Memory:
         return self._store.path
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let go of what is outside it."""
         self._retriever.close()
+        self._indexes.close()
         self._store.close()
 
     def add(

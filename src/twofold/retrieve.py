@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twofold import fusion, when
 from twofold.embed import Embedder, Fluent
-from twofold.errors import EmbedderError, ModelMismatch
+from twofold.errors import EmbedderError, EngineError, ModelMismatch
 from twofold.keyword import KeywordHits, KeywordIndex
 from twofold.query import Query, characterize, select_k, select_weights
 from twofold.settings import Value
@@ -113,7 +113,7 @@ class Found:
         """What a part of a retriever gives; None, and a note why, where it fails in a way that others can make up."""
         try:
             return work()
-        except (EmbedderError, ModelMismatch) as error:
+        except (EmbedderError, EngineError, ModelMismatch) as error:
             self.failed[retriever] = str(error)
             return None
 
@@ -238,14 +238,16 @@ class Retriever:
     ) -> Found:
         """The fused ranking of one query; its vector is made unless it is given.
 
-        Semantic search runs in a thread beside keyword search: the one computes, the other reads the file.
+        Semantic search runs in a thread beside keyword search: the one computes, the other reads the file. Where
+        the index cannot compute beside, the query is embedded there and searched for afterwards.
         """
         found = Found()
-        semantic = None
+        semantic = search = beside = None
         if plan.weights["semantic"] > 0.0 and self._vectors is not None:
             vectors = self._vectors
             search = found.attempt("semantic", lambda: vectors.prepare(scope, exclude, window))
-            semantic = search and self._beside.submit(self._by_meaning, found, text, vector, search)
+            beside = search if vectors.computes_beside else None
+            semantic = search and self._beside.submit(self._by_meaning, found, text, vector, beside)
         elif plan.weights["semantic"] > 0.0:
             found.attempt("semantic", lambda: self.embed(text))
         terms = query_terms(text) if plan.weights["keyword"] > 0.0 else []
@@ -254,6 +256,9 @@ class Retriever:
                 found.keyword = self._keyword.search(terms, scope, exclude, window)
         # What could not be searched is not scored either.
         vector = found.attempt("semantic", semantic.result) if semantic else None
+        if vector is not None and search and beside is None:
+            known, look = vector, search
+            vector = found.attempt("semantic", lambda: _near(found, known, look))
         if plan.method == "convex":
             with found.timed("complete"):
                 found.completed = self._completed(found, vector, in_context=bool(plan.prior))
@@ -264,15 +269,13 @@ class Retriever:
             found.fused = fuse(found, plan, limit)
         return found
 
-    def _by_meaning(self, found: Found, text: str, vector: Vector | None, search: VectorSearch) -> Vector:
-        """Note what is near the query; its vector."""
+    def _by_meaning(self, found: Found, text: str, vector: Vector | None, search: VectorSearch | None) -> Vector:
+        """The query's vector, made if it is not there; what is near it is noted if there is a search."""
         with found.timed("embed"):
             vector = self.embed(text) if vector is None else vector
             if isinstance(self._embedder, Fluent):
                 found.fluency = self._embedder.fluency(text)
-        with found.timed("semantic"):
-            found.semantic = search(vector)
-        return vector
+        return _near(found, vector, search) if search else vector
 
     def _in_context(self, vector: Vector, vectors: VectorIndex, ids: Collection[int]) -> dict[int, float]:
         """The cosines of the query to candidates with their context: an episode's vector plus its neighbours'.
@@ -335,6 +338,13 @@ class Retriever:
             elif only_keyword:
                 semantic.update(self._vectors.score(vector, only_keyword))
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}
+
+
+def _near(found: Found, vector: Vector, search: VectorSearch) -> Vector:
+    """Note what is near the query's vector; that vector."""
+    with found.timed("semantic"):
+        found.semantic = search(vector)
+    return vector
 
 
 def _nearest(pieces: NDArray[np.float32], vector: Vector) -> Vector:

@@ -121,6 +121,38 @@ SPECS: Mapping[str, Spec] = {
         ),
         Spec("llmApiKey", "", "key for that server", at_start=True, secret=True),
         Spec("llmTimeout", 120, "seconds that chat waits for the model's next word", 1, 3600),
+        Spec(
+            "vectors",
+            "exact",
+            "where vectors are found: in the file, by Qdrant Edge beside it, or a Qdrant server; from the next start",
+            choices=("exact", "edge", "qdrant"),
+        ),
+        Spec(
+            "keyword",
+            "fts5",
+            "where words are searched: in the file, or by the engine that vectors names (edge if exact); from the next "
+            "start",
+            choices=("fts5", "qdrant"),
+        ),
+        Spec(
+            "quantization",
+            "none",
+            "how edge and qdrant keep vectors smaller; candidates are compared whole; from the next start",
+            choices=("none", "scalar", "binary"),
+        ),
+        Spec(
+            "qdrantUrl",
+            "http://127.0.0.1:6333",
+            "address of the Qdrant server",
+            pattern=r"https?://[^\s/]+(/\S*)?",
+            at_start=True,
+        ),
+        Spec("qdrantApiKey", "", "key for that server", at_start=True, secret=True),
+        Spec("qdrantPrefix", "twofold", "what the names of this store's collections begin with", at_start=True),
+        Spec("qdrantGrpcPort", 6334, "port for gRPC on that server, 0 to use HTTP alone", 0, 65535, at_start=True),
+        Spec("qdrantShards", 1, "shards of a collection that is made", 1, 1024, at_start=True),
+        Spec("qdrantReplicas", 1, "copies of each shard of a collection that is made", 1, 16, at_start=True),
+        Spec("qdrantTimeout", 10, "seconds that one call to that server may take", 1, 600, at_start=True),
         Spec("embedThreads", 0, "threads of the embedder, 0 for one a core; taken at the next start", 0, 64),
     )
 }

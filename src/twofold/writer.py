@@ -16,7 +16,7 @@ from twofold import messages as incoming
 from twofold.embed import Embedder, ModelInfo
 from twofold.errors import EmbedderError
 from twofold.keyword import KeywordIndex
-from twofold.store import Store, rows
+from twofold.store import Store, rows, vectors
 from twofold.types import Message, Scope
 from twofold.vectors import VectorIndex
 
@@ -84,7 +84,7 @@ class Writer:
         with self._store.write() as db:
             if not rows.update_content(db, episode, content):
                 return  # forgotten while its text was embedded
-            rows.delete_vectors(db, episode)
+            vectors.remove(db, [episode])
             self._keyword.put([episode])
             self._put_vectors([episode], pieces)
             mentions.link(db, [episode])
@@ -93,6 +93,7 @@ class Writer:
         """Delete one episode."""
         with self._store.write() as db:
             self._keyword.remove([episode])
+            vectors.remove(db, [episode])
             rows.delete_episode(db, episode)
 
     def forget_scope(self, scope: Scope) -> int:
@@ -100,6 +101,7 @@ class Writer:
         with self._store.write() as db:
             ids = rows.episodes_in_scope(db, scope)
             self._keyword.remove(ids)
+            vectors.remove(db, ids)
             delete = rows.delete_project if scope.kind == "project" else rows.delete_session
             delete(db, scope.ids[0])
             return len(ids)

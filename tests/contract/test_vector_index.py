@@ -4,24 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Any, cast
 
+import apsw
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from qdrant_client import QdrantClient
 
 from tests.conftest import Opener
 from twofold import Memory, Message, Scope
 from twofold.embed import ModelInfo
+from twofold.engines import Engine, Layout, Quantization
+from twofold.engines.edge import EdgeEngine
+from twofold.engines.qdrant import QdrantEngine, Server
+from twofold.engines.replica import Replica
 from twofold.errors import ModelMismatch
-from twofold.store import Store
-from twofold.vectors import VectorHits, VectorIndex
+from twofold.store import Store, models
+from twofold.vectors import VectorHits, VectorIndex, VectorSearch
 from twofold.vectors.exact import ExactIndex
+from twofold.vectors.external import ExternalIndex
+from twofold.vectors.points import points
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 MODEL = ModelInfo("test", 8, "1")
 ALL = Scope("all")
 Floats = NDArray[np.float32]
 
-MAKERS: dict[str, Callable[[Store, ModelInfo], VectorIndex]] = {"exact": ExactIndex}
+Floats = NDArray[np.float32]
+Maker = Callable[[Store, ModelInfo], VectorIndex]
+
+# In the file; in each engine with all delivered before a search; in an engine that serves and is told nothing.
+KINDS = ("exact", "edge", "edge scalar", "edge binary", "edge late", "qdrant memory", "qdrant path")
 
 
 def units(count: int, seed: int = 0) -> Floats:
@@ -40,14 +55,73 @@ def memory(open_memory: Opener) -> Memory:
     return memory
 
 
-@pytest.fixture(params=sorted(MAKERS))
-def make(request: pytest.FixtureRequest, tmp_path: Path, memory: Memory) -> Iterator[Callable[..., VectorIndex]]:
+class Delivered:
+    """An index over a replica that is told all there is before it is asked."""
+
+    def __init__(self, index: ExternalIndex, replica: Replica) -> None:
+        self._index = index
+        self._replica = replica
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def prepare(self, scope: Scope, exclude: Collection[int], limit: int) -> VectorSearch:
+        while self._index.is_current() and self._replica.deliver():
+            pass
+        with self._replica._store.read() as db:
+            served = self._replica.serving(db) or db.txn_state() == apsw.SQLITE_TXN_WRITE
+            assert served or not self._index.is_current() or self._index.counts()[0] == 0
+        return self._index.prepare(scope, exclude, limit)
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine | None]:
+    """The engine of the kind under test, one for all doors: only one can have it open."""
+    kind = request.getfixturevalue("kind")
+    if kind == "exact":
+        yield None
+        return
+    if kind.startswith("edge"):
+        made: Engine = EdgeEngine(tmp_path / "edge")
+    else:
+        place = {"location": ":memory:"} if kind == "qdrant memory" else {"path": str(tmp_path / "qdrant")}
+        made = QdrantEngine(Server("local", "twofold-test"), lambda server: QdrantClient(**place))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def replica_of(store: Store, engine: Engine, model: ModelInfo, kept: str = "none") -> Replica:
+    layout = Layout(model.dimension, cast(Quantization, kept))
+    return Replica(store, engine, "vectors", layout, points, kept, lambda db: models.find(db, model.key))
+
+
+@pytest.fixture
+def make(kind: str, engine: Engine | None, tmp_path: Path, memory: Memory) -> Iterator[Callable[..., VectorIndex]]:
     """Makes an index of the kind under test over the file, as often as it is called."""
     stores: list[Store] = []
 
     def make_(model: ModelInfo = MODEL) -> VectorIndex:
-        stores.append(Store(tmp_path / "memories.db"))
-        return MAKERS[request.param](stores[-1], model)
+        store = Store(tmp_path / "memories.db")
+        stores.append(store)
+        if engine is None:
+            return ExactIndex(store, model)
+        _, _, kept = kind.partition(" ")
+        replica = replica_of(store, engine, model, kept if kept in ("scalar", "binary") else "none")
+        index = ExternalIndex(store, model, replica)
+        if kind != "edge late":
+            return cast(VectorIndex, Delivered(index, replica))
+        with store.write() as db:
+            models.make(db, model.key)
+            begun = replica.targets(db)
+        if not begun:
+            assert replica.deliver() == 1  # the collection was made
+            assert replica.deliver() == 0  # and serves from now on
+        return index
 
     yield make_
     for store in stores:

@@ -132,6 +132,10 @@ def outside(memory: Memory, a: int) -> dict[str, list[tuple[Any, ...]]]:
         "tokens": "project_id IS NOT ?1",
         "settings": "?1 = ?1",
         "models": "?1 = ?1",
+        "identity": "?1 = ?1",
+        "targets": "?1 = ?1",
+        "outbox": "?1 = ?1",
+        "vector_sums": f"kind = 1 AND of IS NOT ?1 OR kind = 2 AND of IN ({sessions})",
         "temp.keyword_instances": f"doc IN ({episodes})",
     }
     with memory._store.read() as db:

@@ -10,6 +10,8 @@ from typing import Any
 import apsw
 
 from twofold.keyword.bm25 import SCOPE_TOKENS, Document, Term, inverse_frequency
+from twofold.store import rows
+from twofold.types import Scope
 
 MOST_LOOKUPS = 1024  # of a query's terms so many are looked up; of a longer one the longest words
 
@@ -72,3 +74,25 @@ def neighbours_of(db: apsw.Connection, ids: Collection[int]) -> dict[int, Sequen
         "SELECT id, near FROM keyword_docs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(ids)),)
     )
     return {id_: memoryview(near).cast("q").tolist() for id_, near in found}
+
+
+def located(db: apsw.Connection, ids: Collection[int]) -> list[tuple[int, int, int, int, bytes]]:
+    """Those of the given episodes that have an entry: id, session, project (0 for none), own and hashes."""
+    found: Any = db.execute(
+        """SELECT d.id, e.session_id, ifnull(s.project_id, 0), d.own, d.hashes FROM keyword_docs d
+        JOIN episodes e ON e.id = d.id JOIN sessions s ON s.id = e.session_id
+        WHERE d.id IN (SELECT value FROM json_each(?)) ORDER BY d.id""",
+        (json.dumps(sorted(ids)),),
+    )
+    return list(found)
+
+
+def seen(db: apsw.Connection, ids: Collection[int], scope: Scope) -> list[int]:
+    """Those of the given episodes that the scope may see, rising."""
+    sessions = rows.sessions_in_scope(db, scope)
+    found = db.execute(
+        """SELECT id FROM episodes WHERE id IN (SELECT value FROM json_each(?1))
+        AND (?2 IS NULL OR session_id IN (SELECT value FROM json_each(?2))) ORDER BY id""",
+        (json.dumps(sorted(ids)), None if sessions is None else json.dumps(sessions)),
+    )
+    return [row[0] for row in found]

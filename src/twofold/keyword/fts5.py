@@ -18,9 +18,10 @@ import apsw
 import numpy as np
 
 from twofold.keyword import KeywordHits
-from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, bm25, term_hash
+from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, Term, bm25, term_hash
 from twofold.keyword.candidates import Candidates
-from twofold.keyword.entries import documents_of, look_up, neighbours_of, statistics
+from twofold.keyword.entries import Statistics, documents_of, look_up, neighbours_of, statistics
+from twofold.keyword.outside import Outside
 from twofold.store import Store, rows
 from twofold.text import ANALYSER, index_terms
 from twofold.types import Scope
@@ -42,8 +43,9 @@ MOST_TERMS = 64  # a pasted text is searched by its rarest terms
 class Fts5Index:
     """`KeywordIndex` over the store's own file."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, outside: Outside | None = None) -> None:
         self._store = store
+        self._outside = outside
         if statistics(store.connection).analyser != ANALYSER:
             self.rebuild()
 
@@ -96,7 +98,7 @@ class Fts5Index:
             blind = not used or limit <= 0 or (scope.kind == "sessions" and not scope.ids)
             # Excluded episodes may be the neighbours by whose words others are found: they count as candidates.
             wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
-            documents = {} if blind else documents_of(db, Candidates(db, counted, scope).best(used, wanted))
+            documents = {} if blind else documents_of(db, self._candidates(db, counted, used, scope, wanted))
             beside = {near for document in documents.values() for near in document.near} - documents.keys()
             documents |= {} if own else documents_of(db, beside - set(exclude))
         scores = rate(list(documents.values()))
@@ -104,6 +106,13 @@ class Fts5Index:
         ranking = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit] if limit > 0 else []
         shown = tuple(term.text for term in used)
         return KeywordHits(ranking, shown, tuple(term for term in terms if term not in set(shown)), score)
+
+    def _candidates(
+        self, db: apsw.Connection, counted: Statistics, used: Sequence[Term], scope: Scope, wanted: int
+    ) -> Sequence[int]:
+        """The best by their own words; of the engine outside, if there is one and it knows enough."""
+        found = self._outside.best(db, used, scope, wanted) if self._outside else None
+        return Candidates(db, counted, scope).best(used, wanted) if found is None else found
 
     def neighbours(self, ids: Collection[int]) -> dict[int, Sequence[int]]:
         """Who stands beside each of these episodes in its session, near enough to count as its context."""

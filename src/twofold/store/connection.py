@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +32,8 @@ class Store:
     """The file and its transactions.
 
     Every thread has its own connection, so that reads run side by side; writes of this process take turns
-    in front of SQLite's lock. `read` gives one snapshot, `write` one durable transaction; both nest.
+    in front of SQLite's lock. `read` gives one snapshot, `write` one durable transaction; both nest. `after_write`
+    is called when one is on disk.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -41,6 +42,7 @@ class Store:
         self._connections: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._writing = threading.RLock()
         self._closed = False
+        self.after_write: Callable[[], None] = lambda: None
         with self._errors(), self._writing:
             migrate(self.connection, self.path)
 
@@ -91,6 +93,7 @@ class Store:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+        self.after_write()
 
     def size(self) -> int:
         """Bytes on disk, the log included."""

@@ -211,4 +211,62 @@ def _second(connection: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second)
+def _fourth(connection: apsw.Connection) -> None:
+    """Indexes outside the file, what they have still to be told, and the sums of vectors by scope."""
+    connection.execute(
+        """
+        -- What this store is known by where several share a server.
+        CREATE TABLE identity (uid TEXT NOT NULL) STRICT;
+        INSERT INTO identity VALUES (lower(hex(randomblob(8))));
+
+        CREATE TABLE targets (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            engine TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ('vectors', 'words')),
+            model_id INTEGER REFERENCES models ON DELETE CASCADE,      -- of vectors
+            options TEXT NOT NULL,                 -- JSON: how it was made; another way makes another target
+            collection TEXT NOT NULL UNIQUE,       -- its name where it is
+            length REAL NOT NULL,                  -- terms of an average episode when it was begun
+            serves INTEGER NOT NULL DEFAULT 0,     -- 1 once it has all that was there when it was begun
+            CHECK ((kind = 'vectors') = (model_id IS NOT NULL))
+        ) STRICT;
+
+        -- Which points of a target are to be made what the file says now: there with these words, or gone.
+        CREATE TABLE outbox (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            target_id INTEGER NOT NULL REFERENCES targets ON DELETE CASCADE,
+            point INTEGER NOT NULL,                -- vectors.id, or episodes.id for words
+            since INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
+            UNIQUE (target_id, point)
+        ) STRICT;
+
+        -- The sum of a model's vectors in the store (kind 0), a project (1; 0 for none) or a session (2).
+        CREATE TABLE vector_sums (
+            model_id INTEGER NOT NULL REFERENCES models ON DELETE CASCADE,
+            kind INTEGER NOT NULL,
+            of INTEGER NOT NULL,
+            count INTEGER NOT NULL,
+            total BLOB NOT NULL,                   -- float32
+            UNIQUE (model_id, kind, of)
+        ) STRICT;
+        """
+    )
+    for table, event, row, point, which in (
+        ("vectors", "INSERT", "NEW", "id", "kind = 'vectors' AND model_id = NEW.model_id"),
+        ("vectors", "DELETE", "OLD", "id", "kind = 'vectors' AND model_id = OLD.model_id"),
+        ("episodes", "INSERT", "NEW", "id", "kind = 'words'"),
+        ("episodes", "UPDATE OF content", "NEW", "id", "kind = 'words'"),
+        ("episodes", "DELETE", "OLD", "id", "kind = 'words'"),
+    ):
+        connection.execute(
+            f"""CREATE TRIGGER outbox_{table}_{event.split()[0].lower()} AFTER {event} ON {table} BEGIN
+                INSERT OR REPLACE INTO outbox (target_id, point)
+                SELECT id, {row}.{point} FROM targets WHERE {which};
+            END"""
+        )
+    from twofold.store import vectors  # numpy is needed where there are vectors of before
+
+    vectors.sum_again(connection)
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second, _fourth)

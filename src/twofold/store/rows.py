@@ -197,11 +197,6 @@ def update_content(db: apsw.Connection, episode: int, content: str) -> bool:
     return bool(db.changes())
 
 
-def delete_vectors(db: apsw.Connection, episode: int) -> None:
-    """An episode's vectors of every model."""
-    db.execute("DELETE FROM vectors WHERE episode_id = ?", (episode,))
-
-
 def delete_episode(db: apsw.Connection, episode: int) -> None:
     """An episode and, by the schema, its vectors and mentions."""
     db.execute("DELETE FROM episodes WHERE id = ?", (episode,))

@@ -35,6 +35,11 @@ VectorSearch: TypeAlias = Callable[[NDArray[np.float32]], VectorHits]
 class VectorIndex(Protocol):
     """An index over the vectors of one model. Every call runs in the transaction its caller has open, if any."""
 
+    @property
+    def computes_beside(self) -> bool:
+        """Whether a search leaves Python's global lock to other threads for the most part of its time."""
+        ...
+
     def put(self, pieces: Iterable[tuple[int, NDArray[np.float32]]]) -> None:
         """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
         ...

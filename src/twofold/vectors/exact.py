@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from twofold.embed import ModelInfo
 from twofold.errors import ModelMismatch
 from twofold.store import Store, models, rows
+from twofold.store import vectors as stored
 from twofold.types import Scope
 from twofold.vectors import VectorHits, VectorSearch
 
@@ -56,7 +57,7 @@ class _Snapshot:
         best, at = _best_pieces(scores, episodes)
         floor = round(float(best.mean(dtype=np.float64)), FLOOR_DIGITS)
         chosen = at[_top(best, min(limit + SLACK, len(best)))]
-        exact = _cosines(self.matrix[chosen if places is None else places[chosen]], vector)
+        exact = cosines(self.matrix[chosen if places is None else places[chosen]], vector)
         ranking = sorted(zip(episodes[chosen].tolist(), exact, strict=True), key=lambda hit: (-hit[1], hit[0]))
         return VectorHits(ranking[:limit], floor, len(best))
 
@@ -90,6 +91,8 @@ class _Snapshot:
 class ExactIndex:
     """`VectorIndex` over the store's own file."""
 
+    computes_beside = True
+
     def __init__(self, store: Store, model: ModelInfo) -> None:
         self._store = store
         self._model = model
@@ -99,13 +102,7 @@ class ExactIndex:
     def put(self, pieces: Iterable[tuple[int, Floats]]) -> None:
         """Set the vectors of episodes: for each its pieces, shape (pieces, dimension), unit length."""
         with self._store.write() as db:
-            model = models.make(db, self._model.key)
-            for episode, vectors in pieces:
-                db.execute("DELETE FROM vectors WHERE episode_id = ? AND model_id = ?", (episode, model))
-                db.executemany(
-                    "INSERT INTO vectors (model_id, episode_id, vector) VALUES (?, ?, ?)",
-                    [(model, episode, row.astype(np.float16).tobytes()) for row in vectors],
-                )
+            stored.put(db, self._model.key, pieces)
 
     def prepare(self, scope: Scope, exclude: Collection[int], limit: int) -> VectorSearch:
         """A search for the best `limit` episodes in scope, without the excluded, in the state that the caller sees."""
@@ -117,11 +114,7 @@ class ExactIndex:
 
     def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each given episode that has a vector."""
-        pieces = self.vectors(ids)
-        if not pieces:
-            return {}
-        cosines = iter(_cosines(np.concatenate(list(pieces.values())), vector))
-        return {id_: max(islice(cosines, len(rows_))) for id_, rows_ in pieces.items()}
+        return best(self.vectors(ids), vector)
 
     def vectors(self, ids: Collection[int]) -> dict[int, Floats]:
         """The pieces, shape (pieces, dimension), of each given episode that has a vector."""
@@ -132,12 +125,7 @@ class ExactIndex:
     def missing(self, after: int, limit: int) -> list[int]:
         """Up to `limit` episodes above the id `after` that have no vector of this model, in order."""
         with self._store.read() as db:
-            found = db.execute(
-                """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
-                    SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
-                (after, models.find(db, self._model.key), limit),
-            )
-            return [row[0] for row in found]
+            return stored.missing(db, models.find(db, self._model.key), after, limit)
 
     def is_current(self) -> bool:
         """Whether this model's vectors are the ones that are searched, or there are none of any model."""
@@ -152,19 +140,13 @@ class ExactIndex:
     def counts(self) -> tuple[int, int]:
         """How many episodes have a vector of this model, and how many have none."""
         with self._store.read() as db:
-            have: int = db.execute(
-                "SELECT count(DISTINCT episode_id) FROM vectors WHERE model_id = ?", (models.find(db, self._model.key),)
-            ).get
+            have = stored.embedded(db, models.find(db, self._model.key))
             return have, rows.counts(db)[2] - have
 
     def _check_model(self, db: apsw.Connection) -> None:
         current = models.current(db)
         if current not in (None, self._model.key):
             raise ModelMismatch(self._model.refuses(current))
-
-    def _matrix(self, blobs: Sequence[bytes]) -> Floats:
-        flat = np.frombuffer(b"".join(blobs), dtype=np.float16)
-        return flat.reshape(len(blobs), self._model.dimension).astype(np.float32)
 
     def _current(self, db: apsw.Connection) -> _Snapshot:
         """The state that `db`'s transaction sees, or a newer one that another thread has loaded."""
@@ -206,7 +188,7 @@ class ExactIndex:
         numbers: Ints = np.empty((count, 3), dtype=np.int64)
         while chunk := list(islice(found, LOAD_ROWS)):  # the whole of it as Python objects would be far larger
             numbers[place - len(old.matrix) :][: len(chunk)] = [row[:3] for row in chunk]
-            matrix[place : place + len(chunk)] = self._matrix([row[3] for row in chunk])
+            matrix[place : place + len(chunk)] = stored.matrix([row[3] for row in chunk], self._model.dimension)
             place += len(chunk)
         return _Snapshot(
             matrix,
@@ -249,7 +231,16 @@ def _top(scores: Floats, count: int) -> Ints:
     return np.flatnonzero(scores >= least)
 
 
-def _cosines(matrix: Floats, vector: Floats) -> list[float]:
+def cosines(matrix: Floats, vector: Floats) -> list[float]:
     """Dot products of unit vectors, summed alike whatever rows stand beside a row."""
     products: NDArray[np.float64] = (matrix.astype(np.float64) * vector.astype(np.float64)).sum(axis=1)
     return [float(product) for product in products]
+
+
+def best(pieces: dict[int, Floats], vector: Floats) -> dict[int, float]:
+    """The cosine of each episode's nearest piece."""
+    if not pieces:
+        return {}
+    scores = np.array(cosines(np.concatenate(list(pieces.values())), vector))
+    starts = np.cumsum([0, *map(len, pieces.values())])[:-1]
+    return dict(zip(pieces, np.maximum.reduceat(scores, starts).tolist(), strict=True))

@@ -1,0 +1,166 @@
+"""A replica: one index outside the file that follows it. What it has to be told is in the outbox."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+import apsw
+
+from twofold.engines import Collection as Points
+from twofold.engines import Engine, Layout, Point
+from twofold.store import Store, outbox
+from twofold.store.outbox import Kind, Target
+
+BATCH = 512  # points delivered, and taken out of the outbox, at once
+FEW = 20_000  # points that a search walks through in a millisecond, without an index over them
+GROWN = 0.25  # of all points: so many more and the index is built anew
+LATE = 1_000  # points that a target may still have to be told when it begins to serve: searches look at these as well
+
+Loader = Callable[[apsw.Connection, Target, Collection[int]], Mapping[int, Point]]
+
+
+class Replica:
+    """The targets of one sort in one engine: the one that serves, and the one that is built to follow it.
+
+    `load` gives points as the file has them now, `model` the number of the model whose vectors they are, 0 while it
+    has made none. A target that is not there yet, or that has lost its collection, is begun anew from the file.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        kind: Kind,
+        layout: Layout,
+        load: Loader,
+        options: str,
+        model: Callable[[apsw.Connection], int | None],
+    ) -> None:
+        self.engine = engine
+        self.kind = kind
+        self._store = store
+        self._layout = layout
+        self._load = load
+        self._options = options
+        self._model = model
+        self._opening = threading.RLock()
+        self._serving: tuple[Target, Points] | None = None
+        self._known: set[int] = set()  # targets whose collection was found
+
+    def serving(self, db: apsw.Connection) -> tuple[Target, Points] | None:
+        """The target that searches are put to, opened; None while the first is still built. Raises EngineError."""
+        targets = self.targets(db)
+        if not targets or not targets[0].serves or not self._is_there(targets[0]):
+            return None
+        with self._opening:
+            if self._serving is None or self._serving[0].id != targets[0].id:
+                self._serving = targets[0], self.open(targets[0])
+            return self._serving
+
+    def targets(self, db: apsw.Connection) -> list[Target]:
+        """Its targets, the one that serves first."""
+        model = self._model(db)
+        return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self._options)
+
+    def deliver(self) -> int:
+        """Tell the target that serves, or the first one, one batch; how many points. Raises EngineError.
+
+        A target serves from the moment on at which it knows all that was there; one that has lost its collection is
+        begun anew. Within a transaction nothing is delivered: what it wrote may never be.
+        """
+        target = None if self._store.connection.in_transaction else self._chosen()
+        if target is None:
+            return 0
+        if not self._is_there(target):
+            with self._store.write() as db:
+                outbox.begin_again(db, target.id)
+            self.open(target)
+            return 1
+        told = self.tell(target, self.open(target))
+        if not told and not target.serves:
+            self.take_over(target)
+        return told
+
+    def tell(self, target: Target, points: Points) -> int:
+        """Deliver one batch of what a target has to be told; how many points."""
+        with self._store.read() as db:
+            queued = outbox.next_of(db, target.id, BATCH)
+            there = self._load(db, target, [entry.point for entry in queued])
+        if queued:
+            gone = sorted(entry.point for entry in queued if entry.point not in there)
+            if there:
+                points.put([there[id_] for id_ in sorted(there)])
+            if gone:
+                points.remove(gone)
+            with self._store.write() as db:
+                outbox.delivered(db, [entry.entry for entry in queued])
+        return len(queued)
+
+    def begin(self) -> Target:
+        """The target that is to follow the one that serves, with all that it has to be told."""
+        with self._store.write() as db:
+            begun = [target for target in self.targets(db) if not target.serves]
+            return begun[0] if begun else self._enrol(db)
+
+    def wants_index(self) -> bool:
+        """Whether so much of what serves stands outside its index that this is to be built anew."""
+        with self._store.read() as db:
+            serving = self.serving(db)
+        if serving is None:
+            return False
+        outside = serving[1].unindexed()
+        return outside > max(FEW, serving[1].count() * GROWN)
+
+    def build(self, target: Target) -> None:
+        """Tell a target all there is, build its index, and let it serve. Raises EngineError.
+
+        Nobody else may have its collection open. What is written meanwhile is told it afterwards.
+        """
+        points = self.open(target)
+        while True:
+            while self.tell(target, points):
+                pass
+            points.index()
+            self.engine.close()
+            if self.take_over(target):
+                return
+            points = self.open(target)
+
+    def take_over(self, target: Target) -> bool:
+        """Let a target serve instead of those before it, unless there is too much that it has still to be told."""
+        with self._store.write() as db:
+            if outbox.lag(db, target.id)[0] > LATE:
+                return False
+            outbox.serve(db, target.id)
+            for other in self.targets(db):
+                if other.id != target.id:
+                    outbox.drop(db, other.id)
+        self.engine.expose(target.collection)
+        return True
+
+    def open(self, target: Target) -> Points:
+        """The collection of a target, made if it is not there."""
+        return self.engine.open(target.collection, self._layout)
+
+    def _chosen(self) -> Target | None:
+        with self._store.write() if self._needs_one() else self._store.read() as db:
+            if self._model(db) == 0:
+                return None
+            targets = self.targets(db)
+            return targets[0] if targets else self._enrol(db)
+
+    def _needs_one(self) -> bool:
+        with self._store.read() as db:
+            return self._model(db) != 0 and not self.targets(db)
+
+    def _enrol(self, db: apsw.Connection) -> Target:
+        return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self._options)
+
+    def _is_there(self, target: Target) -> bool:
+        """Whether the collection of a target is where it should be."""
+        if target.id not in self._known:
+            if target.collection not in self.engine.collections():
+                return False
+            self._known.add(target.id)
+        return True

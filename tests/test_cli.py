@@ -50,6 +50,7 @@ def test_every_command_is_a_method_of_memory() -> None:
         "tune": "judges what Memory finds, so it lives above it, in twofold.tune",
         "serve": "is the adapter around Memory, in twofold.http",
         "token": "is memory.tokens",
+        "feedback": "is memory.feedback",
     }
     for name in cli.twofold.commands.keys() - elsewhere:
         assert inspect.isfunction(getattr(Memory, method.get(name, name.replace("-", "_")))), name
@@ -57,7 +58,7 @@ def test_every_command_is_a_method_of_memory() -> None:
 
 def test_every_command_that_prints_data_prints_json_and_takes_a_database() -> None:
     for name, command in cli.twofold.commands.items():
-        if name in ("serve", "token"):
+        if name in ("serve", "token", "feedback"):
             continue
         assert {"db", "as_json"} <= {parameter.name for parameter in command.params}, name
         assert command.help, name

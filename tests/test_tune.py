@@ -257,7 +257,7 @@ def test_the_command_reports_applies_and_undoes(command: Command, noisy: Memory,
     for wrong in ([], [str(file), "--undo"], ["--undo", "--apply"]):
         done = CliRunner().invoke(cli.twofold, ["tune", *wrong])
         assert done.exit_code == 2
-        assert "name a file of judged queries, or say --undo alone" in done.output
+        assert "or say --feedback, or --undo alone" in done.output
     assert isinstance(CliRunner().invoke(cli.twofold, ["tune", str(tmp_path / "none")]).exception, TwofoldError)
 
 

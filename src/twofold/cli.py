@@ -18,7 +18,7 @@ import click
 from twofold import __version__, output, samples
 from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
 from twofold.cli_quality import bench, eval_, tune
-from twofold.cli_service import serve, token
+from twofold.cli_service import feedback, serve, token
 from twofold.errors import InvalidInput, TwofoldError
 from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
@@ -298,7 +298,7 @@ def demo(db: Path | None, as_json: bool) -> None:
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 
 
-for command in (bench, eval_, tune, serve, token):
+for command in (bench, eval_, tune, feedback, serve, token):
     twofold.add_command(command)
 
 

@@ -51,24 +51,32 @@ def eval_(
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--project", help="Project of the queries that name none.")
+@click.option("--feedback", is_flag=True, help="Instead of FILE: what was said of hits, as twofold feedback lists.")
+@click.option("--project", help="Project of the queries that name none; with --feedback only what was said in it.")
 @click.option("--apply", is_flag=True, help="Use what was chosen, if it is shown better.")
 @click.option("--undo", is_flag=True, help="Bring back what was used before the last --apply.")
 @database
 @as_json
-def tune(file: Path | None, project: str | None, apply: bool, undo: bool, db: Path | None, as_json: bool) -> None:
+def tune(
+    file: Path | None, feedback: bool, project: str | None, apply: bool, undo: bool, db: Path | None, as_json: bool
+) -> None:
     """Choose how recall fuses in this store by FILE, your own judged queries, a JSON object a line."""
-    if undo == (file is not None) or (undo and apply):
-        raise click.UsageError("name a file of judged queries, or say --undo alone")
-    if file is None:
+    if (file is not None) + feedback + undo != 1 or (undo and apply):
+        raise click.UsageError("name a file of judged queries, or say --feedback, or --undo alone")
+    if undo:
         with Memory.open(existing(db)) as memory:
             prior = memory.set_prior(None)
         output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
         return
-    queries = list(judged.read(file, project))
-    with Memory.open(existing(db)) as memory, bar("queries", len(queries)) as progress:
-        result = choose_prior(memory, queries, apply=apply, progress=progress)
-    output.show(result, as_json, lambda: output.tuning(result))
+    useless = 0
+    with Memory.open(existing(db)) as memory:
+        if file:
+            queries = list(judged.read(file, project))
+        else:
+            queries, useless = judged.of_feedback(memory.feedback, project)
+        with bar("queries", len(queries)) as progress:
+            result = choose_prior(memory, queries, apply=apply, progress=progress)
+    output.show(result, as_json, lambda: [*output.tuning(result), *output.useless(useless)])
 
 
 @click.command()

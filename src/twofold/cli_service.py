@@ -1,4 +1,4 @@
-"""The commands of the service: serve, and the tokens that open it."""
+"""The commands of the service: serve, the tokens that open it, and what users say of hits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from twofold import output
-from twofold.cli_options import as_json, database
+from twofold.cli_options import as_json, database, existing
 from twofold.memory import Memory
 
 
@@ -68,3 +68,48 @@ def remove(name: str, db: Path | None) -> None:
     """Take a token back."""
     with Memory.open(db) as memory:
         memory.tokens.remove(name)
+
+
+@click.group()
+def feedback() -> None:
+    """Say what was useful of what was recalled, list it and take it back; tune --feedback learns from it."""
+
+
+@feedback.command(name="add")
+@click.argument("query")
+@click.option("--episode", type=int, required=True, help="Id of an episode that was recalled for it.")
+@click.option("--useful/--useless", required=True, default=None, help="Whether it was of use.")
+@click.option("--session", help="Session that the query was asked in.")
+@click.option("--project", help="Project that the query was asked in; everywhere if neither is named.")
+@database
+@as_json
+def add_feedback(
+    query: str, episode: int, useful: bool, session: str | None, project: str | None, db: Path | None, as_json: bool
+) -> None:
+    """Say whether an episode was useful to a query; a later word takes the place of the earlier."""
+    with Memory.open(existing(db)) as memory:
+        said = memory.feedback.add(query, episode, useful, session=session, project=project)
+    output.show(said, as_json, lambda: [output.judgement(said)])
+
+
+@feedback.command(name="list")
+@click.option("--project", help="Only what was said in this project.")
+@click.option("--after", help="The cursor that a page before this one gave.")
+@click.option("--limit", type=int, default=50, show_default=True, help="How many at most.")
+@database
+@as_json
+def list_feedback(project: str | None, after: str | None, limit: int, db: Path | None, as_json: bool) -> None:
+    """List what was said, the newest first."""
+    with Memory.open(existing(db)) as memory:
+        page = memory.feedback.page(project=project, after=after, limit=limit)
+    more = [f"more with: --after {page.next}"] if page.next else []
+    output.show(page, as_json, lambda: [*map(output.judgement, page.items), *more])
+
+
+@feedback.command(name="remove")
+@click.argument("id_", metavar="ID", type=int)
+@database
+def remove_feedback(id_: int, db: Path | None) -> None:
+    """Take a word back."""
+    with Memory.open(existing(db)) as memory:
+        memory.feedback.remove(id_)

@@ -100,6 +100,7 @@ def evaluate(
         file = _stored(dataset, folder or Path(scratch), embedder, progress)
         took = time.perf_counter() - start
         with Memory.open(_copy(file, Path(scratch) / "asked.db"), embedder=embedder) as memory:
+            memory._indexes.deliver()  # a copy has no index beside it
             memory.recall(dataset.judged[0].text)  # loads the model and the vectors, which no method is charged for
             ticks = count(len(dataset.messages) + 1)
             tick = (lambda: progress(next(ticks))) if progress else (lambda: None)

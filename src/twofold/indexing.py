@@ -25,7 +25,7 @@ from twofold.keyword.fts5 import Fts5Index
 from twofold.keyword.outside import Outside
 from twofold.keyword.outside import points as words
 from twofold.settings import Value
-from twofold.store import Store, models, outbox
+from twofold.store import Store, models, outbox, rows
 from twofold.store.outbox import Kind
 from twofold.text import ANALYSER
 from twofold.vectors import VectorIndex
@@ -46,14 +46,25 @@ class Indexes:
     courier: Courier | None
     replicas: tuple[Replica, ...] = ()
 
+    def deliver(self) -> None:
+        """Tell the indexes outside the file all there is, now. Raises EngineError."""
+        for replica in self.replicas:
+            while replica.deliver():
+                pass
+
     def close(self) -> None:
         """Let go of what is outside the file, once it was told what can be told in a few seconds."""
         if self.courier:
             self.courier.close()
 
 
-def open_indexes(store: Store, model: ModelInfo | None, settings: Mapping[str, Value]) -> Indexes:
-    """The indexes that the settings name. An engine that is away or not installed is told of when it is asked."""
+def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value]) -> Indexes:
+    """The indexes that the settings name, `base` or those in the file.
+
+    An engine that is away or not installed is told of when it is asked.
+    """
+    with store.read() as db:
+        settings = {**base, **rows.read_settings(db)}
     where = str(settings["vectors"])
     outside = "edge" if where == "exact" else where
     by_words, by_meaning = settings["keyword"] == "qdrant", where != "exact" and model is not None

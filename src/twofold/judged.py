@@ -10,7 +10,9 @@ from typing import Any
 
 from twofold import messages as incoming
 from twofold.errors import ImportFailed, InvalidInput
+from twofold.feedback import Feedback
 from twofold.importers.files import numbered_lines
+from twofold.pages import MOST_PAGE
 
 SHAPE = '{"query": "...", "episodes": [12, 40]} or {"query": "...", "sources": ["..."]}'
 
@@ -46,6 +48,30 @@ def read(path: Path, project: str | None = None) -> Iterator[Judged]:
             yield _judged(place, {"project": project} | row)
         except InvalidInput as error:
             raise ImportFailed(f"{place}: {error}") from None
+
+
+def of_feedback(feedback: Feedback, project: str | None = None) -> tuple[list[Judged], int]:
+    """The queries of which a user found some episode useful, and how many there are of which none was.
+
+    Those that were asked in a project, or all. Raises NotFound.
+    """
+    useful: dict[tuple[str, str | None, str | None], list[int]] = {}
+    after: str | None = None
+    while True:
+        page = feedback.page(project=project, after=after, limit=MOST_PAGE)
+        for said in page.items:
+            found = useful.setdefault((said.query, said.session, said.project), [])
+            if said.useful:
+                found.append(said.episode)
+        after = page.next
+        if after is None:
+            break
+    judged = [
+        Judged(query, tuple(sorted(episodes)), (), session, project, f"the feedback on {query[:40]!r}")
+        for (query, session, project), episodes in useful.items()
+        if episodes
+    ]
+    return judged, len(useful) - len(judged)
 
 
 def _judged(place: str, row: dict[str, Any]) -> Judged:

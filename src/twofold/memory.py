@@ -20,6 +20,7 @@ from twofold.embed.minilm import MiniLM
 from twofold.entities import Entities
 from twofold.entityindex import EntityIndex
 from twofold.errors import Conflict, InvalidInput
+from twofold.feedback import Feedback
 from twofold.indexing import Indexes, open_indexes
 from twofold.recaller import Question, Recaller
 from twofold.rerank import Reranker
@@ -49,11 +50,12 @@ class Memory:
     """Conversations that were, found again by meaning and by word. Use as a context manager, from any thread.
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
-    for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and
-    in pages, `entities` the named things, `threads` the conversations of chat clients, `tokens` the service's keys.
+    for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and in
+    pages, `feedback` what was said of hits; `threads` are of chat clients, `tokens` of the service.
     """
 
     catalog: Catalog
+    feedback: Feedback
     entities: Entities
     threads: Threads
     tokens: Tokens
@@ -97,10 +99,7 @@ class Memory:
             file.parent.mkdir(parents=True, exist_ok=True)
         chosen = MiniLM(threads=int(base["embedThreads"])) if isinstance(embedder, str) else embedder
         store = Store(file)
-        with store.read() as db:
-            now = base | rows.read_settings(db)
-        indexes = open_indexes(store, None if chosen is None else chosen.info, now)
-        return cls(store, indexes, chosen, base, reranker)
+        return cls(store, open_indexes(store, chosen.info if chosen else None, base), chosen, base, reranker)
 
     def within(self, project: int) -> Memory:
         """The same memory, opened on one project: what lies outside is not there. Closing either closes both."""
@@ -112,6 +111,7 @@ class Memory:
         self._reach = reach
         self.catalog = Catalog(self._store, self._writer, reach)
         self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
+        self.feedback = Feedback(self._store, reach)
         self.threads = Threads(self._store, reach)
         self.tokens = Tokens(self._store, reach)
         self._assembler = Assembler(self._store, self._recaller, self._retriever, self.entities, reach)

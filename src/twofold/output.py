@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from twofold.types import (
     Explanation,
     Hit,
     ImportReport,
+    Judgement,
     Project,
     Recall,
     Session,
@@ -194,6 +196,21 @@ def tuning(done: Tuning) -> Iterator[str]:
         yield "applied; take it back with: twofold tune --undo"
     else:
         yield "shown better, nothing is changed yet; use it with: --apply"
+
+
+def judgement(said: Judgement) -> str:
+    """One word of a user on a hit."""
+    where = " / ".join(name for name in (said.project, said.session) if name)
+    where = f"in {where}" if where else "everywhere"
+    useful = "useful" if said.useful else "useless"
+    query = textwrap.shorten(said.query, SNIPPET, placeholder=" ...")
+    return f"{said.id}  episode {said.episode} was {useful} to {query!r}, asked {where}"
+
+
+def useless(queries: int) -> Iterator[str]:
+    """What feedback tells nothing of."""
+    if queries:
+        yield f"left out were {queries:,} for which nothing was found useful"
 
 
 def _gain(gain: Gain) -> str:

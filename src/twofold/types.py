@@ -252,6 +252,19 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a user said of an episode that a query recalled in a session, a project, or everywhere (both None)."""
+
+    id: int
+    query: str
+    project: str | None
+    session: str | None
+    episode: int
+    useful: bool
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Whether a part works, and a sentence on it."""
 

@@ -42,6 +42,7 @@ class Ids:
     episode: int
     entity: int
     other_entity: int
+    feedback: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ def filled(memory: Memory, who: str, project: str | None) -> Ids:
         memory.entities.add(name, "person", description=f"{who}-DESCRIPTION of saffron", **whose)  # type: ignore[arg-type]
         for name in (f"{who}-Name", f"{who}-Name Vault")
     ]
+    said = memory.feedback.add(f"{who}-TEXT?", episode.id, True, session=str(episode.session_id), project=project)
     known = {one.name: one.id for one in memory.projects()}
-    return Ids(known.get(project or ""), episode.session_id, episode.id, made[0].id, made[1].id)
+    return Ids(known.get(project or ""), episode.session_id, episode.id, made[0].id, made[1].id, said.id)
 
 
 @pytest.fixture
@@ -130,6 +132,7 @@ def outside(memory: Memory, a: int) -> dict[str, list[tuple[Any, ...]]]:
         "mentions": f"entity_id IN ({entities}) OR episode_id IN ({episodes})",
         "threads": f"session_id IN ({sessions})",
         "tokens": "project_id IS NOT ?1",
+        "feedback": "project_id IS NOT ?1",
         "settings": "?1 = ?1",
         "models": "?1 = ?1",
         "identity": "?1 = ?1",
@@ -349,7 +352,24 @@ def tries_of_the_rest(world: World) -> dict[str, list[Try]]:
     said = {"messages": [{"role": "user", "content": "what opens the saffron vault?"}]}
     completions = "/v1/chat/completions"
     into_b = {"X-Twofold-Session": "B-room", "X-Twofold-Project": "B-project"}
+    judged = {"query": "what opens the saffron vault?", "useful": True}
+    b, none = world.foreign
     return {
+        "addFeedback": [
+            *(
+                Try("POST", "/feedback", (404,), {"json": {**judged, "episode": ids.episode, **where}})
+                for ids in world.foreign
+                for where in ({}, {"session": "B-room"}, {"project": "B-project"}, {"sessionId": ids.session})
+            ),
+            Try("POST", "/feedback", (404,), {"json": {**judged, "episode": world.a.episode, "project": "B-project"}}),
+            Try("POST", "/feedback", (201,), {"json": {**judged, "episode": world.a.episode}}),
+        ],
+        "listFeedback": [
+            Try("GET", "/feedback", (200,)),
+            Try("GET", "/feedback", (200,), {"params": {"after": cursor(2**40)}}),
+            Try("GET", "/feedback", (404,), {"params": {"project": "B-project"}}),
+        ],
+        "removeFeedback": [Try("DELETE", f"/feedback/{ids.feedback}", (404,)) for ids in (b, none)],
         "getSettings": [Try("GET", "/settings", (200,))],
         "changeSettings": [Try("PATCH", "/settings", (403,), {"json": {"semanticLimit": 3}})],
         "health": [Try("GET", "/health", (200,))],
@@ -486,6 +506,9 @@ def test_its_own_things_it_can_use_on_every_route(world: World) -> None:
         "getEpisode": ("GET", f"/episodes/{a.episode}", {}),
         "changeEpisode": ("PATCH", f"/episodes/{a.episode}", {"json": {"content": "A-Name says A-TEXT"}}),
         "importHistory": ("POST", "/import", {"content": lines({"content": "A-TEXT", "project": "A-project"})}),
+        "addFeedback": ("POST", "/feedback", {"json": {"query": "x", "episode": a.episode, "useful": False}}),
+        "listFeedback": ("GET", "/feedback", {}),
+        "removeFeedback": ("DELETE", f"/feedback/{a.feedback}", {}),
         "listEntities": ("GET", "/entities", {}),
         "addEntity": ("POST", "/entities", {"json": {"name": "A-Other", "type": "place", "project": "A-project"}}),
         "searchEntities": ("GET", "/entities/search", {"params": {"q": "A-Name", "session": "A-room"}}),

@@ -58,14 +58,6 @@ class Courier:
         self._engine.close()
         self._lock.release()
 
-    def deliver(self) -> int:
-        """Deliver all there is, here and now; how many points. Raises EngineError."""
-        told = 0
-        for replica in self._replicas:
-            while batch := replica.deliver():
-                told += batch
-        return told
-
     def _run(self) -> None:
         pause = TICK
         while True:

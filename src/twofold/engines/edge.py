@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from collections.abc import Collection as Container
 from pathlib import Path
@@ -36,6 +37,7 @@ class EdgeEngine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open: dict[str, EdgeCollection] = {}
+        self._opening = threading.Lock()
 
     def collections(self) -> list[str]:
         """The names of all collections in the folder."""
@@ -43,9 +45,10 @@ class EdgeEngine:
 
     def open(self, name: str, layout: Layout) -> EdgeCollection:
         """A collection, made if it is not there. Raises EngineBusy where another process has it."""
-        if name not in self._open:
-            self._open[name] = EdgeCollection(_library(), self.folder / name, layout)
-        return self._open[name]
+        with self._opening:
+            if name not in self._open:
+                self._open[name] = EdgeCollection(_library(), self.folder / name, layout)
+            return self._open[name]
 
     def expose(self, name: str) -> None:
         """Nothing: nobody else looks into the folder."""

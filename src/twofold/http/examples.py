@@ -87,6 +87,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "EntityOut": _ENTITY,
     "EntityRecallOut": {"query": "who mends pipes?", "hits": [{"entity": _ENTITY, "score": 0.8}], "degraded": {}},
     "MergeIn": {"into": 4},
+    "FeedbackIn": {"query": "what did the plumber charge?", "episode": 12, "useful": True, "project": "house"},
+    "FeedbackOut": {
+        "id": 9,
+        "query": "what did the plumber charge?",
+        "project": "house",
+        "session": None,
+        "episode": 12,
+        "useful": True,
+        "time": "2026-03-20T10:00:00Z",
+    },
     "ChatIn": {"message": "what did the plumber charge?", "session": "today", "project": "house"},
     "ChatOut": {
         "answer": "180, travel included.",

@@ -301,6 +301,22 @@ class EntityRecallOut(Out):
     degraded: dict[str, str]
 
 
+class FeedbackIn(Where):
+    query: Query = Field(description="As it was asked", examples=["what did the plumber charge?"])
+    episode: Id
+    useful: bool
+
+
+class FeedbackOut(Out):
+    id: int
+    query: str
+    project: str | None
+    session: str | None
+    episode: int
+    useful: bool
+    time: datetime
+
+
 class ContextOut(Out):
     message: str
     recent: list[EpisodeOut]

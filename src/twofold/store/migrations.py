@@ -211,7 +211,7 @@ def _second(connection: apsw.Connection) -> None:
     )
 
 
-def _fourth(connection: apsw.Connection) -> None:
+def _third(connection: apsw.Connection) -> None:
     """Indexes outside the file, what they have still to be told, and the sums of vectors by scope."""
     connection.execute(
         """
@@ -269,4 +269,26 @@ def _fourth(connection: apsw.Connection) -> None:
     vectors.sum_again(connection)
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second, _fourth)
+def _fourth(connection: apsw.Connection) -> None:
+    """What users said of recalled episodes."""
+    connection.execute(
+        """
+        CREATE TABLE feedback (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            query TEXT NOT NULL,
+            project_id INTEGER REFERENCES projects ON DELETE CASCADE,  -- where it was asked; NULL for everywhere
+            session_id INTEGER REFERENCES sessions ON DELETE CASCADE,
+            episode_id INTEGER NOT NULL REFERENCES episodes ON DELETE CASCADE,
+            useful INTEGER NOT NULL CHECK (useful IN (0, 1)),
+            time INTEGER NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX feedback_once
+            ON feedback (query, ifnull(project_id, 0), ifnull(session_id, 0), episode_id);
+        CREATE INDEX feedback_project ON feedback (project_id);
+        CREATE INDEX feedback_session ON feedback (session_id);
+        CREATE INDEX feedback_episode ON feedback (episode_id);
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second, _third, _fourth)

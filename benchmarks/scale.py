@@ -60,7 +60,6 @@ def main() -> None:
     for way in WAYS:
         if arguments.way and way[0] not in arguments.way:
             continue
-        shutil.rmtree(f"{file}-edge", ignore_errors=True)
         _forget_targets(file)
         rows.append({"way": way[0], **_child("build", way, arguments), **_child("ask", way, arguments)})
         print(line(rows[-1]), flush=True)
@@ -140,6 +139,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def _forget_targets(file: Path) -> None:
+    shutil.rmtree(f"{file}-edge", ignore_errors=True)
     with Memory.open(file, embedder=None) as memory, memory._store.write() as db:
         for target in outbox.targets(db):
             outbox.drop(db, target.id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 from twofold.engines import Engine
@@ -35,6 +36,7 @@ class Courier:
         self._thread: threading.Thread | None = None
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: set[str] = set()
+        self._until = 0.0
         self.problem: str | None = None
 
     def wake(self) -> None:
@@ -47,11 +49,12 @@ class Courier:
 
     def close(self) -> None:
         """Deliver what is left, if it can be done in a few seconds, and end."""
+        self._until = time.monotonic() + PARTING
         self._ending.set()
         self._woken.set()
         with self._starting:
             if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join(PARTING)
+                self._thread.join(2.0 * PARTING)
         for building in self._building.values():
             building.terminate()
             building.wait()
@@ -69,7 +72,7 @@ class Courier:
                 if isinstance(error, StoreError) and self._ending.is_set():
                     return  # the file was closed meanwhile
                 told, self.problem, pause = 0, str(error), min(2.0 * pause, LONGEST_PAUSE)
-            if self._ending.is_set() and (not told or self.problem):
+            if self._ending.is_set() and (not told or self.problem or time.monotonic() > self._until):
                 return
             if not told:
                 self._wait(pause)

@@ -23,7 +23,10 @@ from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
 BATCH = 256  # points put at once: some 3 ms in which no other thread runs
-OVERSAMPLING = 3.0  # candidates looked at again with their whole vectors, where these are kept smaller
+# Of 100,000 drawn vectors' ten nearest .98 to .99 are found so, and .90 with Qdrant's own 100; it costs .3 ms.
+EF = 256  # how many the walk through the index keeps in sight
+# Candidates looked at again with their whole vectors, where these are kept smaller; bits alone say little of 384 numbers.
+OVERSAMPLING = {"scalar": 3.0, "binary": 10.0}
 
 Result = TypeVar("Result")
 
@@ -101,12 +104,15 @@ class EdgeCollection:
         """The ids of about the best `limit` points in scope, without the excluded, best first."""
         edge = self._edge
         using = TERMS if isinstance(query, Terms) else VECTOR
-        smaller = using == VECTOR and self._layout.quantization != "none"
-        again = edge.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING)
+        params = None
+        if using == VECTOR:
+            more = OVERSAMPLING.get(self._layout.quantization)
+            again = edge.QuantizationSearchParams(rescore=True, oversampling=more) if more else None
+            params = edge.SearchParams(hnsw_ef=EF, quantization=again)
         request = edge.QueryRequest(
             query=edge.Query.Nearest(self._content(query)[using], using=using),
             filter=self._filter(scope, exclude),
-            params=edge.SearchParams(quantization=again) if smaller else None,
+            params=params,
             limit=limit,
         )
         return [hit.id for hit in self._call(lambda: self._shard.query(request))]

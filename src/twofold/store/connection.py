@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -50,7 +50,8 @@ class Store:
         """Close every thread's connection. A closed store cannot be used again."""
         self._closed = True
         for connection in list(self._connections):
-            connection.close()
+            with suppress(apsw.ThreadingViolationError):  # in use by a thread, which finds the store closed next
+                connection.close()
 
     @property
     def connection(self) -> apsw.Connection:

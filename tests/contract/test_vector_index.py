@@ -26,7 +26,10 @@ from twofold.vectors.exact import ExactIndex
 from twofold.vectors.external import ExternalIndex
 from twofold.vectors.points import points
 
-pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
 
 MODEL = ModelInfo("test", 8, "1")
 ALL = Scope("all")

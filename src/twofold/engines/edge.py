@@ -25,7 +25,7 @@ VECTOR, TERMS = "vector", "terms"
 BATCH = 256  # points put at once: some 3 ms in which no other thread runs
 # Of 100,000 drawn vectors' ten nearest .98 to .99 are found so, and .90 with Qdrant's own 100; it costs .3 ms.
 EF = 256  # how many the walk through the index keeps in sight
-# Candidates looked at again with their whole vectors, where these are kept smaller; bits alone say little of 384 numbers.
+# Candidates looked at again with their whole vectors, where these are kept smaller; one bit says little of a number.
 OVERSAMPLING = {"scalar": 3.0, "binary": 10.0}
 
 Result = TypeVar("Result")

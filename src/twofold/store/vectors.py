@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -90,6 +90,35 @@ def located(db: apsw.Connection, model: int, rows: Collection[int]) -> list[tupl
         (json.dumps(sorted(rows)), model),
     )
     return list(found)
+
+
+def removed(db: apsw.Connection) -> int:
+    """How many vectors the file has lost since it was made."""
+    count: int = db.execute("SELECT value FROM counters WHERE name = 'vectors_removed'").get
+    return count
+
+
+def ids(db: apsw.Connection) -> Iterator[int]:
+    """The ids of all vectors, of whatever model."""
+    return (row[0] for row in db.execute("SELECT id FROM vectors"))
+
+
+def newer(db: apsw.Connection, last: int, model: int) -> tuple[int, int]:
+    """How many vectors of a model have an id above `last`, and the highest of all of them."""
+    row: Any = db.execute(
+        "SELECT count(*), max(id) FROM vectors WHERE id > ? AND model_id = ?", (last, model)
+    ).fetchone()
+    return row[0], row[1]
+
+
+def after(db: apsw.Connection, last: int, model: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """The vectors of a model with an id above `last`, rising: id, episode, session, and the vector as it is kept."""
+    found: Any = db.execute(
+        """SELECT v.id, v.episode_id, e.session_id, v.vector FROM vectors v
+        JOIN episodes e ON e.id = v.episode_id WHERE v.id > ? AND v.model_id = ? ORDER BY v.id""",
+        (last, model),
+    )
+    return iter(found)
 
 
 def missing(db: apsw.Connection, model: int, after: int, limit: int) -> list[int]:

@@ -53,11 +53,11 @@ class Collection(Protocol):
     """The points of one index."""
 
     def put(self, points: Sequence[Point]) -> None:
-        """Set points; durable when this returns."""
+        """Set points; they outlive this process when this returns."""
         ...
 
     def remove(self, ids: Sequence[int]) -> None:
-        """Remove points, those that are there; durable when this returns."""
+        """Remove points, those that are there; they are gone for good when this returns."""
         ...
 
     def search(

@@ -22,7 +22,7 @@ from twofold.errors import EngineBusy, EngineError
 from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
-BATCH = 256  # points put at once: some 3 ms in which no other thread runs
+BATCH = 256  # points put at once: some 3 ms in which no other thread runs; to flush would take far longer
 # Of 100,000 drawn vectors' ten nearest .98 to .99 are found so, and .90 with Qdrant's own 100; it costs .3 ms.
 EF = 256  # how many the walk through the index keeps in sight
 # Candidates looked at again with their whole vectors, where these are kept smaller; one bit says little of a number.
@@ -79,7 +79,7 @@ class EdgeCollection:
         self._shard: Any = self._call(self._load)
 
     def put(self, points: Sequence[Point]) -> None:
-        """Set points; durable when this returns."""
+        """Set points; in the shard's log when this returns, which outlives the process."""
         for start in range(0, len(points), BATCH):
             batch = [
                 self._edge.Point(
@@ -90,13 +90,11 @@ class EdgeCollection:
                 for point in points[start : start + BATCH]
             ]
             self._update(self._edge.UpdateOperation.upsert_points(batch))
-        self._call(self._shard.flush)
 
     def remove(self, ids: Sequence[int]) -> None:
-        """Remove points, those that are there; durable when this returns."""
+        """Remove points, those that are there; in the shard's log when this returns, which outlives the process."""
         for start in range(0, len(ids), BATCH):
             self._update(self._edge.UpdateOperation.delete_points(list(ids[start : start + BATCH])))
-        self._call(self._shard.flush)
 
     def search(
         self, query: NDArray[np.float32] | Terms, scope: Scope, exclude: Container[int], limit: int

@@ -12,7 +12,7 @@ from twofold.engines import Engine, Layout, Point
 from twofold.store import Store, outbox
 from twofold.store.outbox import Kind, Target
 
-BATCH = 512  # points delivered, and taken out of the outbox, at once
+BATCH = 2_048  # points delivered, made durable and taken out of the outbox at once
 FEW = 20_000  # points that a search walks through in a millisecond, without an index over them
 GROWN = 0.25  # of all points: so many more and the index is built anew
 LATE = 1_000  # points that a target may still have to be told when it begins to serve: searches look at these as well

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.store import models
-from twofold.store.rows import sessions_in_scope
+from twofold.store.rows import SHOWN, sessions_in_scope
 from twofold.types import Scope
 
 Floats = NDArray[np.float32]
@@ -93,9 +93,9 @@ def located(db: apsw.Connection, model: int, rows: Collection[int]) -> list[tupl
 
 
 def missing(db: apsw.Connection, model: int, after: int, limit: int) -> list[int]:
-    """Up to `limit` episodes above the id `after` that have no vector of a model, in order."""
+    """Up to `limit` episodes above the id `after`, not hidden, that have no vector of a model, in order."""
     found = db.execute(
-        """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
+        f"""SELECT id FROM episodes e WHERE id > ? AND {SHOWN} AND NOT EXISTS (
             SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
         (after, model, limit),
     )

@@ -138,10 +138,10 @@ class ExactIndex:
             models.switch(db, self._model.key)
 
     def counts(self) -> tuple[int, int]:
-        """How many episodes have a vector of this model, and how many have none."""
+        """How many episodes have a vector of this model, and how many that are not hidden have none."""
         with self._store.read() as db:
             have = stored.embedded(db, models.find(db, self._model.key))
-            return have, rows.counts(db)[2] - have
+            return have, rows.recalled(db) - have
 
     def _check_model(self, db: apsw.Connection) -> None:
         current = models.current(db)

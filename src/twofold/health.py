@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from twofold import reembed
 from twofold.embed import Embedder
 from twofold.errors import TwofoldError
 from twofold.keyword import KeywordIndex
 from twofold.retrieve import Retriever
-from twofold.store import Store, rows
+from twofold.store import Store, models, rows
 from twofold.types import Part, Scope, Status
 from twofold.vectors import VectorIndex
 
@@ -21,6 +22,7 @@ def status(store: Store, vectors: VectorIndex | None, embedder: Embedder | None)
     with store.read() as db:
         projects, sessions, episodes = rows.counts(db)
         made, waiting = vectors.counts() if vectors else (0, episodes)
+        current = models.current(db)
         return Status(
             path=str(store.path),
             bytes=store.size(),
@@ -31,6 +33,8 @@ def status(store: Store, vectors: VectorIndex | None, embedder: Embedder | None)
             vectors=made,
             waiting=waiting,
             model=embedder.info.name if embedder else None,
+            current=current[0] if current else None,
+            building=reembed.building(db),
         )
 
 
@@ -39,7 +43,7 @@ def parts(store: Store, keyword: KeywordIndex, vectors: VectorIndex | None, retr
     return {
         "store": _tried(lambda: _read(store), "down"),
         "keywordIndex": _tried(lambda: _look_up(keyword), "down"),
-        "vectors": Part("off", "opened without an embedder") if vectors is None else _tried(lambda: _count(vectors)),
+        "vectors": _tried(lambda: _count(store, vectors)),
         "embedder": _tried(lambda: _embed(retriever)),
     }
 
@@ -62,13 +66,21 @@ def _look_up(keyword: KeywordIndex) -> Part:
     return Part("ok", "the index answers")
 
 
-def _count(vectors: VectorIndex) -> Part:
-    if not vectors.is_current():
-        return Part("degraded", "the vectors are another model's; make new ones with: twofold embed")
-    waiting = vectors.counts()[1]
+def _count(store: Store, vectors: VectorIndex | None) -> Part:
+    if vectors is None:
+        return Part("off", "opened without an embedder")
+    with store.read() as db:
+        current, build, waiting = models.current(db), reembed.building(db), vectors.counts()[1]
+        is_current = vectors.is_current()
+    beside = f"; of {build.model} {build.vectors:,} are made beside, {build.waiting:,} to go" if build else ""
+    if current and not is_current:
+        sentence = f"the vectors are of {current[0]}, another model; open the memory again, or make new ones with: "
+        return Part("degraded", f"{sentence}twofold embed{beside}")
+    of_whom = f" of {current[0]}" if current else ""
     if waiting:
-        return Part("degraded", f"{waiting:,} episodes wait for a vector; make them with: twofold embed")
-    return Part("ok", "every episode has its vector")
+        sentence = f"{waiting:,} episodes wait for a vector{of_whom}; make them with: "
+        return Part("degraded", f"{sentence}twofold embed{beside}")
+    return Part("ok", f"every episode has its vector{of_whom}{beside}")
 
 
 def _embed(retriever: Retriever) -> Part:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.store import models
-from twofold.store.rows import sessions_in_scope
+from twofold.store.rows import SHOWN, sessions_in_scope
 from twofold.types import Scope
 
 Floats = NDArray[np.float32]
@@ -104,9 +104,11 @@ def ids(db: apsw.Connection) -> Iterator[int]:
 
 
 def newer(db: apsw.Connection, last: int, model: int) -> tuple[int, int]:
-    """How many vectors of a model have an id above `last`, and the highest of all of them."""
+    """How many vectors of a model have an id above `last`, and the highest id of a vector of any model."""
     row: Any = db.execute(
-        "SELECT count(*), max(id) FROM vectors WHERE id > ? AND model_id = ?", (last, model)
+        """SELECT (SELECT count(*) FROM vectors WHERE id > ? AND model_id = ?),
+        (SELECT ifnull(max(id), 0) FROM vectors)""",
+        (last, model),
     ).fetchone()
     return row[0], row[1]
 
@@ -122,9 +124,9 @@ def after(db: apsw.Connection, last: int, model: int) -> Iterator[tuple[int, int
 
 
 def missing(db: apsw.Connection, model: int, after: int, limit: int) -> list[int]:
-    """Up to `limit` episodes above the id `after` that have no vector of a model, in order."""
+    """Up to `limit` episodes above the id `after`, not hidden, that have no vector of a model, in order."""
     found = db.execute(
-        """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
+        f"""SELECT id FROM episodes e WHERE id > ? AND {SHOWN} AND NOT EXISTS (
             SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
         (after, model, limit),
     )

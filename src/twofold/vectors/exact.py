@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import apsw
@@ -137,10 +137,10 @@ class ExactIndex:
             models.switch(db, self._model.key)
 
     def counts(self) -> tuple[int, int]:
-        """How many episodes have a vector of this model, and how many have none."""
+        """How many episodes have a vector of this model, and how many that are not hidden have none."""
         with self._store.read() as db:
             have = stored.embedded(db, models.find(db, self._model.key))
-            return have, rows.counts(db)[2] - have
+            return have, rows.recalled(db) - have
 
     def _check_model(self, db: apsw.Connection) -> None:
         current = models.current(db)
@@ -175,8 +175,10 @@ class ExactIndex:
     def _with_new(self, db: apsw.Connection, old: _Snapshot) -> _Snapshot:
         new = (old.last, models.find(db, self._model.key))
         count, last = stored.newer(db, *new)
+        # Of whatever model: ids only grow, and those that another one's build adds are not looked at twice.
+        last = max(old.last, last)
         if not count:
-            return old
+            return old if last == old.last else replace(old, last=last)
         found = stored.after(db, *new)
         matrix, place = _room(old.matrix, count), len(old.matrix)
         numbers: Ints = np.empty((count, 3), dtype=np.int64)

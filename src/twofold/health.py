@@ -7,17 +7,20 @@ from typing import Literal
 
 from twofold.embed import Embedder
 from twofold.errors import TwofoldError
+from twofold.indexing import Indexes
 from twofold.keyword import KeywordIndex
 from twofold.retrieve import Retriever
 from twofold.store import Store, rows
-from twofold.types import Part, Scope, Status
+from twofold.types import Lag, Part, Scope, Status
 from twofold.vectors import VectorIndex
 
+LATE = 60.0  # seconds that a point may wait to be told to an engine
 PROBE = "health"  # a word that is embedded, and looked up, to see whether that works
 
 
-def status(store: Store, vectors: VectorIndex | None, embedder: Embedder | None) -> Status:
-    """What the store holds, and how many episodes wait for a vector."""
+def status(store: Store, indexes: Indexes, embedder: Embedder | None) -> Status:
+    """What the store holds, how many episodes wait for a vector, and what indexes outside the file wait for."""
+    vectors = indexes.vectors
     with store.read() as db:
         projects, sessions, episodes = rows.counts(db)
         made, waiting = vectors.counts() if vectors else (0, episodes)
@@ -31,15 +34,18 @@ def status(store: Store, vectors: VectorIndex | None, embedder: Embedder | None)
             vectors=made,
             waiting=waiting,
             model=embedder.info.name if embedder else None,
+            external_indexes=indexes.lags(db),
         )
 
 
-def parts(store: Store, keyword: KeywordIndex, vectors: VectorIndex | None, retriever: Retriever) -> dict[str, Part]:
-    """Each part with its state, tried out: store, keywordIndex, vectors, embedder."""
+def parts(store: Store, indexes: Indexes, retriever: Retriever) -> dict[str, Part]:
+    """Each part with its state, tried out: store, keywordIndex, vectors, externalIndex, embedder."""
+    vectors = indexes.vectors
     return {
         "store": _tried(lambda: _read(store), "down"),
-        "keywordIndex": _tried(lambda: _look_up(keyword), "down"),
+        "keywordIndex": _tried(lambda: _look_up(indexes.keyword), "down"),
         "vectors": Part("off", "opened without an embedder") if vectors is None else _tried(lambda: _count(vectors)),
+        "externalIndex": _tried(lambda: _ask(store, indexes)),
         "embedder": _tried(lambda: _embed(retriever)),
     }
 
@@ -69,6 +75,31 @@ def _count(vectors: VectorIndex) -> Part:
     if waiting:
         return Part("degraded", f"{waiting:,} episodes wait for a vector; make them with: twofold embed")
     return Part("ok", "every episode has its vector")
+
+
+def _ask(store: Store, indexes: Indexes) -> Part:
+    """Whether the engine answers, and has been told what is not all new."""
+    if not indexes.replicas:
+        return Part("off", "every index is in the file")
+    with store.read() as db:
+        lags = indexes.lags(db)
+        serving = [replica.serving(db) for replica in indexes.replicas]
+    for one in serving:
+        if one:
+            one[1].ids(0, 1)
+    told = "; ".join(map(_told, lags))
+    late = any(lag.problem or lag.seconds > LATE for lag in lags)
+    return Part("degraded" if late else "ok", told)
+
+
+def _told(lag: Lag) -> str:
+    name = f"{lag.kind} in {lag.engine}"
+    if lag.problem:
+        return f"{name}: {lag.problem}"
+    built = "" if lag.serves else ", and until it is built the file answers alone"
+    if not lag.waiting:
+        return f"{name}: all is told{built}"
+    return f"{name}: {lag.waiting:,} points wait to be told, the oldest for {lag.seconds:,.0f} s{built}"
 
 
 def _embed(retriever: Retriever) -> Part:

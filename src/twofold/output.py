@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from twofold.doctor import Report
 from twofold.retrieve import Prior
 from twofold.settings import SPECS
 from twofold.tune import Gain, Tuning
@@ -167,6 +168,22 @@ def status(state: Status) -> Iterator[str]:
         state.episodes, "episode"
     )
     yield f"vectors   {state.vectors:,} of {state.model or 'no model'}; {state.waiting:,} waiting"
+    for lag in state.external_indexes:
+        built = "" if lag.serves else ", still built"
+        oldest = f" for up to {lag.seconds:,.0f} s" if lag.waiting else ""
+        yield f"{lag.engine:9} {lag.kind}{built}; {lag.waiting:,} to be told{oldest}"
+        if lag.problem:
+            yield f"          {lag.problem}"
+
+
+def report_of_doctor(report: Report) -> Iterator[str]:
+    """What was wrong, what of it is mended, and what is left to do."""
+    for finding in report.findings:
+        state = "mended" if finding.repaired else "wrong"
+        yield f"{state:6}  {finding.part}: {finding.count:,} x {finding.problem}"
+    if not report.findings:
+        yield "nothing is wrong"
+    yield from report.left_to_do
 
 
 def prior(one: Prior) -> str:

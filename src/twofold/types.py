@@ -273,6 +273,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """What one index outside the file has still to be told: how many points, the oldest for how many seconds.
+
+    Until it `serves` the file answers alone. `problem` is what this process met when it last tried to tell it.
+    """
+
+    engine: str
+    kind: Literal["vectors", "words"]
+    serves: bool
+    waiting: int
+    seconds: float
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What a store holds. `waiting` episodes have no vector of the current model yet."""
 
@@ -285,3 +300,4 @@ class Status:
     vectors: int
     waiting: int
     model: str | None
+    external_indexes: tuple[Lag, ...] = ()

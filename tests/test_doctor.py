@@ -14,16 +14,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from qdrant_client import QdrantClient
 
 from tests.conftest import Opener
 from twofold import Memory, Message, cli, health
 from twofold.doctor import LATE, Doctor, Report
 from twofold.embed.hashing import HashEmbedder
 from twofold.engines import Layout, Point
+from twofold.engines.courier import Courier
+from twofold.engines.qdrant import QdrantEngine, Server
 from twofold.engines.replica import Replica
-from twofold.errors import EngineError
-from twofold.store import outbox
+from twofold.errors import EngineError, NotAllowed
+from twofold.indexing import Indexes
+from twofold.store import models, outbox
 from twofold.store.lock import Lock
+from twofold.vectors.external import ExternalIndex
+from twofold.vectors.points import points as located
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
 
 TEXTS = (
     "apple pie with cinnamon",
@@ -55,10 +63,18 @@ def filled(memory: Memory) -> Memory:
 
 
 @pytest.fixture
-def outside(open_memory: Opener, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """The same with both indexes in Qdrant Edge, told everything."""
-    monkeypatch.setenv("TWOFOLD_VECTORS", "edge")
-    monkeypatch.setenv("TWOFOLD_KEYWORD", "qdrant")
+def kind() -> str:
+    """Which index is outside the file."""
+    return "vectors"
+
+
+@pytest.fixture
+def outside(open_memory: Opener, monkeypatch: pytest.MonkeyPatch, kind: str) -> Memory:
+    """The same with an index in Qdrant Edge, told everything."""
+    if kind in ("vectors", "both"):
+        monkeypatch.setenv("TWOFOLD_VECTORS", "edge")
+    if kind in ("words", "both"):
+        monkeypatch.setenv("TWOFOLD_KEYWORD", "qdrant")
     memory = fill(open_memory())
     deliver(memory)
     return memory
@@ -132,6 +148,7 @@ def test_a_store_is_healthy_and_a_repair_changes_nothing(filled: Memory) -> None
     assert filled._store.connection.execute("SELECT * FROM keyword_docs").fetchall() == state
 
 
+@pytest.mark.parametrize("kind", ("both",))
 def test_a_store_with_indexes_outside_is_healthy(outside: Memory) -> None:
     assert outside.doctor() == Report(())
     assert outside.doctor(repair=True) == Report(())
@@ -182,7 +199,7 @@ def write(memory: Memory, step: tuple[Any, ...]) -> None:
             memory.embed_missing()
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(st.lists(STEP, min_size=1, max_size=25), st.booleans())
 def test_whatever_is_written_doctor_finds_nothing(steps: list[tuple[Any, ...]], embeds: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, Memory.open(Path(folder) / "m.db", embedder=HashEmbedder()) as memory:
@@ -456,7 +473,7 @@ def test_collections_without_an_index_are_dropped(outside: Memory) -> None:
     with courier.held():  # it would sweep it sooner or later
         outside._indexes.replicas[0].engine.open("vectors-left", Layout(8))
         is_mended(outside, "externalIndex", "collections belong to no index", 1)
-        assert len(outside._indexes.replicas[0].engine.collections()) == 2
+        assert len(outside._indexes.replicas[0].engine.collections()) == 1
 
 
 @pytest.mark.parametrize("kind", ("vectors", "words"))
@@ -489,7 +506,7 @@ def test_what_waits_for_long_is_told(outside: Memory) -> None:
         outside.add("pear tart", session="s1")
         assert outside.doctor() == Report(()), "what waits for a moment is no fault"
         harm(outside, f"UPDATE outbox SET since = since - {int(LATE * 1e6)}")
-        is_mended(outside, "externalIndex", "waited for more than ten minutes", 2)
+        is_mended(outside, "externalIndex", "waited for more than ten minutes", 1)
         assert all(not lag.waiting for lag in outside.status().external_indexes)
 
 
@@ -505,6 +522,7 @@ def test_a_bad_vector_is_no_fault_of_the_engine_and_goes_from_it_too(outside: Me
     assert answers(outside) == before
 
 
+@pytest.mark.parametrize("kind", ("words",))
 def test_words_that_are_indexed_anew_are_told_anew(outside: Memory) -> None:
     before = answers(outside)
     harm(outside, "DELETE FROM keyword_docs WHERE id < 20")
@@ -520,8 +538,8 @@ def test_an_engine_that_another_process_has_is_not_compared_and_the_rest_is(
     other = open_memory()  # has engine and courier of its own, as another process would
     harm(other, "DELETE FROM vector_sums")
     found = named(other.doctor())
-    assert len(found["externalIndex"]) == 2
-    assert all(problem.startswith("not compared: another process has") for problem in found["externalIndex"])
+    (problem,) = found["externalIndex"]
+    assert problem.startswith("not compared: another process has")
     assert len(found["vectors"]) == 1
     assert not other.doctor(repair=True).is_healthy
     assert outside.doctor() == Report(())
@@ -549,9 +567,65 @@ def test_what_another_process_tells_meanwhile_is_no_difference(
     assert next(asked) > 2
 
 
+def test_an_index_that_is_still_built_is_no_fault_and_is_told_of(outside: Memory) -> None:
+    target, points = serving(outside, "vectors")
+    courier = outside._indexes.courier
+    assert courier
+    with courier.held():
+        harm(outside, "UPDATE targets SET serves = 0", lambda db: outbox.queue(db, target.id, [1, 2]))
+        points.remove([1, 2])
+        report = outside.doctor()
+        assert report.findings == ()
+        assert report.left_to_do == ("the index of vectors in edge is still built; until then the file answers alone",)
+        points.remove([5])
+        is_mended(outside, "externalIndex", "missing from the index of vectors", 1)
+
+
+def test_a_server_is_compared_as_well_and_one_that_is_away_is_a_finding(filled: Memory) -> None:
+    client, away = QdrantClient(":memory:"), False
+
+    def connect(server: Server) -> QdrantClient:
+        if away:
+            raise ConnectionRefusedError("nobody listens")
+        return client
+
+    store, info = filled._store, HashEmbedder().info
+    engine = QdrantEngine(Server("local", "twofold-test"), connect)
+    follower = Replica(store, engine, "vectors", Layout(SIZE), located, "none", lambda db: models.find(db, info.key))
+    courier = Courier(store, engine, [follower])
+    index = ExternalIndex(store, info, follower)
+    doctor = Doctor(store, Indexes(filled._indexes.keyword, index, courier, (follower,)))
+    while follower.deliver():
+        pass
+    assert doctor.diagnose() == Report(())
+    with store.read() as db:
+        points = follower.open(follower.targets(db)[0])
+    points.remove([1, 2])
+    points.put([Point(99, 1, 0, np.full(SIZE, 0.125, dtype=np.float32))])
+    engine.open("vectors-left", Layout(8))
+    counts = {finding.problem.split()[0]: finding.count for finding in doctor.diagnose().findings}
+    assert len(doctor.diagnose().findings) == 3
+    assert counts["collections"] == 1
+    assert doctor.repair().is_healthy
+    assert doctor.diagnose() == Report(())
+    assert points.ids(0, 100) == list(range(1, 25))
+    engine._made, away = None, True  # as after a lost connection
+    (finding,) = doctor.diagnose().findings
+    assert finding.problem.startswith("not compared: the Qdrant server at local gave no answer")
+    assert not finding.repairable
+    courier.close()
+    client.close()
+
+
+def test_a_door_on_one_project_does_not_examine_the_whole_store(filled: Memory) -> None:
+    with pytest.raises(NotAllowed, match="examine the whole store"):
+        filled.within(1).doctor()
+
+
 # Lag
 
 
+@pytest.mark.parametrize("kind", ("both",))
 def test_status_tells_what_indexes_outside_wait_for(outside: Memory) -> None:
     courier = outside._indexes.courier
     assert courier

@@ -72,7 +72,7 @@ class Doctor:
         }
 
     def examine(self, *, repair: bool) -> Report:
-        """What is wrong, and with `repair` what of it is mended. Raises nothing for a damaged file: see `Report`."""
+        """What is wrong, and with `repair` what of it is mended."""
         return self.repair() if repair else self.diagnose()
 
     def diagnose(self) -> Report:
@@ -120,7 +120,7 @@ class Doctor:
         yield from _case(
             part, "SQLite's indexes are not what its tables say", len(of_indexes), self._written(faults.index_again)
         )
-        remedy = self._written(faults.tie_up)
+        remedy = self._written(_tie_up)
         yield from _case(
             part,
             "episodes, sessions or entities are in a session or project that is gone, which is made anew",
@@ -182,10 +182,13 @@ class Doctor:
                 yield from self._compared(part, replica, held, alone)
 
     def _compared(self, part: str, replica: Replica, held: Collection[str], alone: bool) -> Iterator[Case]:
-        """What differs between the file and the target that serves; one that is still built is told everything."""
+        """What differs between the file and the target that serves, or the first, which is still told everything.
+
+        One that is built to follow the one that serves is in another process' hands.
+        """
         with self._store.read() as db:
-            target = next((target for target in replica.targets(db) if target.serves), None)
-        if target is None:
+            target = next(iter(replica.targets(db)), None)
+        if target is None or (target.collection not in held and not target.serves):
             return
         begin = partial(self._begin_anew, replica, target)
         if target.collection not in held:
@@ -282,6 +285,12 @@ def _tried(part: str, remedy: Remedy) -> Finding | None:
     except TwofoldError as error:
         return Finding(part, f"could not be mended: {error}", 1, False)
     return None
+
+
+def _tie_up(db: apsw.Connection) -> None:
+    faults.tie_up(db)
+    for target in outbox.targets(db):  # points name the session and the project that they are of
+        outbox.queue_all(db, target.id)
 
 
 def _name(db: apsw.Connection, nameless: Collection[int]) -> None:

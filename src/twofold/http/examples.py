@@ -108,7 +108,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "context": _CONTEXT,
     },
     "ImportOut": {"added": 40, "duplicates": 0, "sessions": 2, "waiting": 0, "losses": {}},
-    "HealthOut": {"status": "ok", "parts": {"store": {"state": "ok", "detail": "the file can be read"}}},
+    "HealthOut": {
+        "status": "ok",
+        "parts": {
+            "store": {"state": "ok", "detail": "the file can be read"},
+            "externalIndex": {"state": "off", "detail": "every index is in the file"},
+        },
+    },
     "Problem": {
         "type": "urn:twofold:problem:not-found",
         "title": "Not Found",

@@ -119,7 +119,7 @@ def verify(file: Path, confirmed: int) -> str:
 
 def agree(memory: Memory) -> Status:
     """Raise AssertionError unless every episode has its entries and its vector, and nothing else has any."""
-    memory.check()
+    assert memory.doctor().is_healthy
     state = memory.status()
     assert state.waiting == 0, f"{state.waiting} without a vector"
     with memory._store.read() as db:

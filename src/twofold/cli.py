@@ -251,6 +251,19 @@ def status(db: Path | None, as_json: bool) -> None:
 
 
 @twofold.command()
+@click.option("--repair", is_flag=True, help="Mend from the file what can be mended.")
+@database
+@as_json
+def doctor(repair: bool, db: Path | None, as_json: bool) -> None:
+    """Compare the file with every index; exit with 1 where something is wrong, or still is after --repair."""
+    with Memory.open(existing(db)) as memory:
+        report = memory.doctor(repair=repair)
+    output.show(report, as_json, lambda: output.report_of_doctor(report))
+    if not report.is_healthy:
+        sys.exit(1)
+
+
+@twofold.command()
 @click.option("--model", help="Make all anew by this model, then use it: minilm, fastembed:..., openai:...")
 @click.option("--drop-old", is_flag=True, help="Then remove the vectors of all other models.")
 @database

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import apsw
+
 from twofold.embed import ModelInfo
 from twofold.engines import Engine, Layout, Quantization
 from twofold.engines.courier import Courier
@@ -28,6 +30,7 @@ from twofold.settings import Value
 from twofold.store import Store, models, outbox, rows
 from twofold.store.outbox import Kind
 from twofold.text import ANALYSER
+from twofold.types import Lag
 from twofold.vectors import VectorIndex
 from twofold.vectors.exact import ExactIndex
 from twofold.vectors.external import ExternalIndex
@@ -51,6 +54,11 @@ class Indexes:
         for replica in self.replicas:
             while replica.deliver():
                 pass
+
+    def lags(self, db: apsw.Connection) -> tuple[Lag, ...]:
+        """What each index outside the file has still to be told."""
+        problem = self.courier.problem if self.courier else None
+        return tuple(Lag(one.engine.name, one.kind, *one.lag(db), problem) for one in self.replicas)
 
     def close(self) -> None:
         """Let go of what is outside the file, once it was told what can be told in a few seconds."""

@@ -13,6 +13,7 @@ from twofold import messages as incoming
 from twofold import settings as known_settings
 from twofold.catalog import Catalog
 from twofold.context import Assembler, Held
+from twofold.doctor import Doctor, Report
 from twofold.embed import Embedder
 from twofold.entities import Entities
 from twofold.entityindex import EntityIndex
@@ -345,13 +346,13 @@ class Memory:
             return self.prior()
 
     def status(self) -> Status:
-        """What the store holds, and how many episodes wait for a vector."""
+        """What the store holds, how many episodes wait for a vector, and what indexes outside the file wait for."""
         self._reach.must_be_whole("see what the whole store holds")
-        return health.status(self._store, self._vectors, self._embedder)
+        return health.status(self._store, self._indexes, self._embedder)
 
     def health(self) -> dict[str, Part]:
-        """Whether store, keywordIndex, vectors and embedder work, each tried out."""
-        return health.parts(self._store, self._keyword, self._vectors, self._retriever)
+        """Whether store, keywordIndex, vectors, externalIndex and embedder work, each tried out."""
+        return health.parts(self._store, self._indexes, self._retriever)
 
     def purge(self) -> None:
         """Rewrite the file, so that no trace of any deleted text stays in its free pages."""
@@ -371,10 +372,13 @@ class Memory:
         self._reach.must_be_whole("remove vectors of the whole store")
         return reembed.drop_old(self._store, self._embedder.info if self._embedder else None)
 
-    def check(self) -> None:
-        """FTS5's integrity check and SQLite's. Raises StoreError when the file is damaged."""
-        self._keyword.check()
-        self._store.check()
+    def doctor(self, *, repair: bool = False) -> Report:
+        """Compare the file with every index, and with `repair` mend from the rows what can be mended.
+
+        Raises nothing for a damaged file: that is a finding, with the way out.
+        """
+        self._reach.must_be_whole("examine the whole store")
+        return Doctor(self._store, self._indexes).examine(repair=repair)
 
     def demo(self, history: Iterable[Message], questions: Iterable[tuple[str, str | None]]) -> list[Recall]:
         """Import a sample history and ask it questions, each a text and the project it is about."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from twofold.doctor import Report
 from twofold.history import Brought
 from twofold.judged import Heard
 from twofold.retrieve import Prior
@@ -194,6 +195,12 @@ def status(state: Status) -> Iterator[str]:
         yield f"building  {state.building.vectors:,} of {state.building.model}; {state.building.waiting:,} to go: " + (
             f"twofold embed --model {state.building.model}"
         )
+    for lag in state.external_indexes:
+        built = "" if lag.serves else ", still built"
+        oldest = f" for up to {lag.seconds:,.0f} s" if lag.waiting else ""
+        yield f"{lag.engine:9} {lag.kind}{built}; {lag.waiting:,} to be told{oldest}"
+        if lag.problem:
+            yield f"          {lag.problem}"
 
 
 def embedded(model: str | None, made: int, dropped: int | None) -> Iterator[str]:
@@ -201,6 +208,16 @@ def embedded(model: str | None, made: int, dropped: int | None) -> Iterator[str]
     yield f"made vectors for {count(made, 'episode')}; recall uses those of {model}"
     if dropped is not None:
         yield f"removed {count(dropped, 'vector')} of other models"
+
+
+def report_of_doctor(report: Report) -> Iterator[str]:
+    """What was wrong, what of it is mended, and what is left to do."""
+    for finding in report.findings:
+        state = "mended" if finding.repaired else "wrong"
+        yield f"{state:6}  {finding.part}: {finding.count:,} x {finding.problem}"
+    if not report.findings:
+        yield "nothing is wrong"
+    yield from report.left_to_do
 
 
 def prior(one: Prior) -> str:

@@ -307,6 +307,21 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """What one index outside the file has still to be told: how many points, the oldest for how many seconds.
+
+    Until it `serves` the file answers alone. `problem` is what this process met when it last tried to tell it.
+    """
+
+    engine: str
+    kind: Literal["vectors", "words"]
+    serves: bool
+    waiting: int
+    seconds: float
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What a store holds. Of the model that it was opened with, `waiting` episodes have no vector yet.
 
@@ -324,3 +339,4 @@ class Status:
     model: str | None
     current: str | None = None
     building: Build | None = None
+    external_indexes: tuple[Lag, ...] = ()

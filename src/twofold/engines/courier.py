@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from twofold.engines import Engine
 from twofold.engines.replica import Replica
@@ -34,6 +35,7 @@ class Courier:
         self._ending = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._turn = threading.RLock()
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: set[str] = set()
         self._until = 0.0
@@ -61,12 +63,19 @@ class Courier:
         self._engine.close()
         self._lock.release()
 
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Deliver nothing meanwhile; yields whether no other process does either, as this one is the courier."""
+        with self._turn:
+            yield self._lock.take()
+
     def _run(self) -> None:
         pause = TICK
         while True:
             self._woken.clear()
             try:
-                told = self._round()
+                with self._turn:
+                    told = self._round()
                 self.problem, pause = None, TICK
             except TwofoldError as error:
                 if isinstance(error, StoreError) and self._ending.is_set():

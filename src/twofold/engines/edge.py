@@ -11,6 +11,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from collections.abc import Collection as Container
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.engines import Layout, Point, Terms
-from twofold.errors import EngineBusy, EngineError
+from twofold.errors import EngineBusy, EngineDamaged, EngineError
 from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
@@ -60,7 +61,8 @@ class EdgeEngine:
         """Delete a collection, if it is there."""
         known = self._open.pop(name, None)
         if known:
-            known.close()
+            with suppress(EngineError):  # what goes need not be whole
+                known.close()
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def close(self) -> None:
@@ -204,7 +206,7 @@ class EdgeCollection:
                     f"another process has {self._folder} open, and only one can; ask the service that runs on it, or "
                     "set vectors to exact"
                 ) from None
-            raise EngineError(
+            raise EngineDamaged(
                 f"the index in {self._folder} gave no answer ({error}); mend it with: twofold doctor --repair"
             ) from error
 

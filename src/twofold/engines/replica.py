@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 import apsw
+import numpy as np
 
 from twofold.engines import Collection as Points
-from twofold.engines import Engine, Layout, Point
+from twofold.engines import Engine, Layout, Point, Terms
 from twofold.store import Store, outbox
 from twofold.store.outbox import Kind, Target
+from twofold.types import Scope
 
 BATCH = 2_048  # points delivered, made durable and taken out of the outbox at once
 FEW = 20_000  # points that a search walks through in a millisecond, without an index over them
@@ -62,6 +64,20 @@ class Replica:
         """Its targets, the one that serves first."""
         model = self._model(db)
         return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self._options)
+
+    def lag(self, db: apsw.Connection) -> tuple[bool, int, float]:
+        """Whether a target serves, how many points it, or the first, has still to be told, and for how many seconds."""
+        targets = self.targets(db)
+        if not targets:
+            return False, 0, 0.0
+        waiting, microseconds = outbox.lag(db, targets[0].id)
+        return targets[0].serves, waiting, microseconds / 1e6
+
+    def try_out(self, points: Points) -> None:
+        """Search for anything, as an engine may know points that it cannot read. Raises EngineError."""
+        size = self._layout.dimension
+        query = np.full(size, size**-0.5, dtype=np.float32) if size else Terms([1], [1.0])
+        points.search(query, Scope("all"), (), 1)
 
     def deliver(self) -> int:
         """Tell the target that serves, or the first one, one batch; how many points. Raises EngineError.

@@ -126,7 +126,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "changed": {},
         },
     },
-    "HealthOut": {"status": "ok", "parts": {"store": {"state": "ok", "detail": "the file can be read"}}},
+    "HealthOut": {
+        "status": "ok",
+        "parts": {
+            "store": {"state": "ok", "detail": "the file can be read"},
+            "externalIndex": {"state": "off", "detail": "every index is in the file"},
+        },
+    },
     "Problem": {
         "type": "urn:twofold:problem:not-found",
         "title": "Not Found",

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from twofold.keyword import KeywordHits
+from twofold.keyword import KeywordHits, faults
 from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, Term, bm25, term_hash
 from twofold.keyword.candidates import Candidates
 from twofold.keyword.entries import Statistics, documents_of, look_up, neighbours_of, statistics
@@ -126,10 +126,10 @@ class Fts5Index:
         with self._store.read() as db:
             return statistics(db).are_conversations
 
-    def check(self) -> None:
-        """FTS5's own integrity check. Raises StoreError when the index is damaged."""
-        with self._store.write() as db:
-            db.execute("INSERT INTO keyword (keyword) VALUES ('integrity-check')")
+    def faults(self) -> dict[str, int]:
+        """What is wrong with the index, by sentences, and how often: every entry is made again and compared."""
+        with self._store.read() as db:
+            return faults.found(db, NEIGHBOURS)
 
     def purge(self) -> None:
         """Merge the index into one piece, so that the terms of removed episodes are in none."""

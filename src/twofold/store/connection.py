@@ -101,14 +101,6 @@ class Store:
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def check(self) -> None:
-        """SQLite's own check of the whole file. Raises StoreError naming the first fault."""
-        with self.read() as connection:
-            for pragma in ("integrity_check", "foreign_key_check"):
-                fault = connection.execute(f"PRAGMA {pragma}").fetchone()
-                if fault and fault != ("ok",):
-                    raise StoreError(f"{self.path} is damaged ({pragma}: {fault}); restore a copy")
-
     def compact(self) -> None:
         """Rewrite the file without its free pages, and empty the log, so that deleted text is gone from disk."""
         with self._errors(), self._writing:

@@ -162,18 +162,6 @@ def sum_again(db: apsw.Connection) -> None:
         _count(db, chunk, +1)
 
 
-def differing_sums(db: apsw.Connection) -> int:
-    """How many sums count another number of vectors than there are, by model and session."""
-    differing: int = db.execute(
-        """SELECT count(*) FROM (
-            SELECT v.model_id, e.session_id AS of, count(*) AS held FROM vectors v
-            JOIN episodes e ON e.id = v.episode_id GROUP BY 1, 2
-        ) FULL JOIN (SELECT model_id, of, count FROM vector_sums WHERE kind = 2) USING (model_id, of)
-        WHERE held IS NOT count"""
-    ).get
-    return differing
-
-
 _SUMMED = """SELECT v.model_id, e.session_id, ifnull(s.project_id, 0), v.vector FROM vectors v
     JOIN episodes e ON e.id = v.episode_id JOIN sessions s ON s.id = e.session_id"""
 

@@ -13,7 +13,8 @@ TwofoldError
 ├── MissingExtra (ImportError)   an optional package that is not installed: the message names the extra
 ├── ModelMismatch                vectors of another model: refused, with the way out
 ├── EngineError                  a search engine outside the file gave no answer: the file carries on
-│   └── EngineBusy               another process has it, and only one can
+│   ├── EngineBusy               another process has it, and only one can
+│   └── EngineLost               what it held is gone, or can no longer be read: it is made anew from the file
 └── ChatError                    the language model gave no answer
     └── NoModel                  none is set, or none can be reached: the message says how to set one
 """
@@ -75,6 +76,10 @@ class EngineError(TwofoldError):
 
 class EngineBusy(EngineError):
     """Another process has the engine's folder, and only one can."""
+
+
+class EngineLost(EngineError):
+    """What the engine held is gone, or can no longer be read: it is made anew from the file."""
 
 
 class ChatError(TwofoldError):

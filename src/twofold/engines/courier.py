@@ -78,6 +78,7 @@ class Courier:
         pause = TICK
         while True:
             self._woken.clear()
+            ending = self._ending.is_set()  # a round that began before does not count as the last
             try:
                 told = self._round()
                 self.problem, pause = None, TICK
@@ -85,7 +86,7 @@ class Courier:
                 if isinstance(error, StoreError) and self._ending.is_set():
                     return  # the file was closed meanwhile
                 told, self.problem, pause = 0, str(error), min(2.0 * pause, LONGEST_PAUSE)
-            if self._ending.is_set() and (not told or self.problem or time.monotonic() > self._until):
+            if ending and (not told or self.problem or time.monotonic() > self._until):
                 return
             if not told:
                 self._wait(pause)

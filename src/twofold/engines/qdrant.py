@@ -74,8 +74,7 @@ class QdrantEngine:
 
     def expose(self, name: str) -> None:
         """Let the alias of its kind mean this collection from now on, for whoever looks at the server itself."""
-        from qdrant_client import models
-
+        models = _models()
         alias = self.full(name.split("-", 1)[0])
 
         def swap(client: Any) -> None:
@@ -113,6 +112,8 @@ class QdrantEngine:
         for wait in (*waits, None):
             try:
                 answer = work(self._client())
+            except EngineError:
+                raise
             except _failures() as error:
                 if wait is not None and _may_pass(error):
                     time.sleep(wait)
@@ -140,9 +141,7 @@ class QdrantCollection:
     """`Collection` over one of the server's."""
 
     def __init__(self, engine: QdrantEngine, name: str, layout: Layout) -> None:
-        from qdrant_client import models
-
-        self._models: Any = models
+        self._models = _models()
         self._engine = engine
         self._name = name
         self._layout = layout
@@ -292,14 +291,21 @@ class QdrantCollection:
         return models.Filter(must=must or None, must_not=without or None) if must or without else None
 
 
-def _client(server: Server) -> Any:
+def _models() -> Any:
     try:
-        import qdrant_client
+        from qdrant_client import models
     except ImportError:
         raise EngineError(
             "vectors is 'qdrant', which needs qdrant-client; install it with: pip install 'twofold[qdrant]'"
         ) from None
-    return qdrant_client.QdrantClient(
+    return models
+
+
+def _client(server: Server) -> Any:
+    _models()
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(
         url=server.url,
         api_key=server.key or None,
         grpc_port=server.grpc_port or 6334,
@@ -311,12 +317,10 @@ def _client(server: Server) -> Any:
 
 def _failures() -> tuple[type[Exception], ...]:
     """What the client raises. Its local mode, for tests, raises ValueError and RuntimeError."""
-    try:
-        from grpc import RpcError
-        from qdrant_client.common.client_exceptions import QdrantException
-        from qdrant_client.http.exceptions import ApiException
-    except ImportError:
-        return (EngineError,)
+    from grpc import RpcError
+    from qdrant_client.common.client_exceptions import QdrantException
+    from qdrant_client.http.exceptions import ApiException
+
     # It asserts that an answer has a result, which that of a proxy may not have.
     return (ApiException, QdrantException, RpcError, OSError, ValueError, RuntimeError, AssertionError)
 

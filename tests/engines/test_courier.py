@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.delivery import differences, is_delivered, is_whole, until, wait_until_delivered
+from benchmarks.chaos_delivery import differences, is_delivered
+from tests.engines.delivery import is_whole, until, wait_until_delivered
 from twofold import Memory, Message
 from twofold.embed.hashing import HashEmbedder
 from twofold.engines import courier, replica
@@ -123,6 +124,27 @@ def test_close_delivers_what_is_left(opening: Opening, file: Path, monkeypatch: 
     only_at_the_end(memory, monkeypatch)
     memory.import_(Message(f"pears {n}", source=str(n)) for n in range(50))
     assert not is_delivered(memory)
+    memory.close()
+    assert waiting(file) == [0, 0]
+
+
+def test_a_round_that_found_nothing_before_the_end_was_asked_for_is_not_the_last(
+    opening: Opening, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = filled(opening())
+    ending, inside = courier_of(memory)._ending, threading.Event()
+    deliver = replica.Replica.deliver
+
+    def late(self: replica.Replica) -> int:
+        if ending.is_set():
+            return deliver(self)
+        inside.set()
+        assert ending.wait(20.0)
+        return 0
+
+    monkeypatch.setattr(replica.Replica, "deliver", late)
+    assert inside.wait(20.0)
+    memory.add("pears")
     memory.close()
     assert waiting(file) == [0, 0]
 

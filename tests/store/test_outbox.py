@@ -151,6 +151,16 @@ def test_what_was_queued_again_meanwhile_stays_when_the_first_is_delivered(memor
         assert outbox.next_of(db, queue.words.id, 10) == []
 
 
+def test_a_point_that_is_queued_again_by_hand_has_a_new_entry(memory: Memory, queue: Queue) -> None:
+    memory.add("apples")
+    with queue.store.write() as db:
+        (first,) = outbox.next_of(db, queue.words.id, 10)
+        outbox.queue(db, queue.words.id, [9, 1])
+        assert [entry.point for entry in outbox.next_of(db, queue.words.id, 10)] == [1, 9]
+        outbox.delivered(db, [first.entry])
+    assert queue.told(queue.words) == {1, 9}
+
+
 def test_entries_come_oldest_first_and_the_newest_points_can_be_had(memory: Memory, queue: Queue) -> None:
     for number in range(5):
         memory.add(f"apples {number}")

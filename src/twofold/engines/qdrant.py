@@ -349,6 +349,9 @@ def _is_lost(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     """One line of what went wrong."""
+    elsewhere = (getattr(error, "headers", None) or {}).get("location")
+    if elsewhere:
+        return f"it sends on to {elsewhere[:200]}; set qdrantUrl to where that is"
     details = getattr(error, "details", None)
     text = str(details() if callable(details) else error).strip() or type(error).__name__
     return text.splitlines()[0][:200]

@@ -37,6 +37,7 @@ def opening(monkeypatch: pytest.MonkeyPatch, file: Path) -> Iterator[Opening]:
     monkeypatch.setenv("TWOFOLD_VECTORS", "edge")
     monkeypatch.setenv("TWOFOLD_KEYWORD", "qdrant")
     monkeypatch.setattr(courier, "TICK", 0.05)
+    monkeypatch.setattr(courier, "LINGER", 0.0)
     opened: list[Memory] = []
 
     def open_() -> Memory:
@@ -133,16 +134,16 @@ def test_a_round_that_found_nothing_before_the_end_was_asked_for_is_not_the_last
 ) -> None:
     memory = filled(opening())
     ending, inside = courier_of(memory)._ending, threading.Event()
-    deliver = replica.Replica.deliver
+    go_round = courier.Courier._round
 
-    def late(self: replica.Replica) -> int:
+    def late(self: courier.Courier) -> int:
         if ending.is_set():
-            return deliver(self)
+            return go_round(self)
         inside.set()
         assert ending.wait(20.0)
         return 0
 
-    monkeypatch.setattr(replica.Replica, "deliver", late)
+    monkeypatch.setattr(courier.Courier, "_round", late)
     assert inside.wait(20.0)
     memory.add("pears")
     memory.close()

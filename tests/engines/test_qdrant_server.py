@@ -43,6 +43,7 @@ def opening(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: FakeQdrant)
     for name, value in {**settings, "QDRANT_TIMEOUT": "1"}.items():
         monkeypatch.setenv(f"TWOFOLD_{name}", value)
     monkeypatch.setattr(courier, "TICK", 0.02)
+    monkeypatch.setattr(courier, "LINGER", 0.0)
     monkeypatch.setattr(courier, "LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(qdrant, "WAITS", (0.01, 0.02))
     monkeypatch.setattr(qdrant, "REST", 0.03)

@@ -13,12 +13,13 @@ import time
 from collections.abc import Sequence
 
 from twofold.engines import Engine
-from twofold.engines.replica import Replica
+from twofold.engines.replica import BATCH, Replica
 from twofold.errors import StoreError, TwofoldError
 from twofold.store import Store, outbox
 from twofold.store.lock import Lock
 
 TICK = 1.0  # seconds after which it looks for what other processes have queued
+LINGER = 0.1  # seconds for which what is written one by one is gathered: to make one point durable holds up the process
 LONGEST_PAUSE = 30.0  # seconds between two tries where an engine is away
 PARTING = 5.0  # seconds that it takes at most to deliver what is left at the end
 AGAIN = 60.0  # seconds after which an index whose building came to nothing is begun anew
@@ -90,6 +91,8 @@ class Courier:
                 return
             if not told:
                 self._wait(pause)
+            if told < BATCH:
+                self._ending.wait(LINGER)
 
     def _wait(self, pause: float) -> None:
         """Until there may be something to do; an engine that is away is left alone for its pause."""

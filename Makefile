@@ -22,9 +22,10 @@ format: .venv/dev.ready
 bench: .venv/dev.ready  ## speed at 100,000 episodes; some minutes
 	$(BIN)/python -m benchmarks.speed
 
-chaos: .venv/dev.ready  ## kill -9, twenty times each during adds and imports, and of the service under load; SIGTERM
+chaos: .venv/dev.ready  ## kill -9, twenty times each during adds and imports, during deliveries, and of the service under load; SIGTERM
 	$(BIN)/python -m benchmarks.chaos --rounds 20
 	$(BIN)/python -m benchmarks.chaos_service --rounds 6
+	$(BIN)/python -m benchmarks.chaos_delivery --rounds 50
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

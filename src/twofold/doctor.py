@@ -15,7 +15,7 @@ import apsw
 from twofold import mentions
 from twofold.engines import comparison
 from twofold.engines.replica import Replica
-from twofold.errors import EngineDamaged, EngineError, TwofoldError
+from twofold.errors import EngineError, EngineLost, TwofoldError
 from twofold.indexing import Indexes
 from twofold.store import Store, entities, faults, outbox, vectors
 from twofold.store.outbox import Target
@@ -196,7 +196,7 @@ class Doctor:
             return
         try:
             found = comparison.compare(self._store, replica, target, replica.open(target), alone=alone)
-        except EngineDamaged as error:
+        except EngineLost as error:
             yield from _case(part, f"the index of {replica.kind} cannot be read: {error}", 1, begin)
             return
         except EngineError as error:

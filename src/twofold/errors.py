@@ -14,7 +14,7 @@ TwofoldError
 ├── ModelMismatch                vectors of another model: refused, with the way out
 ├── EngineError                  a search engine outside the file gave no answer: the file carries on
 │   ├── EngineBusy               another process has it, and only one can
-│   └── EngineDamaged            what it keeps cannot be read: doctor makes it anew from the file
+│   └── EngineLost               what it held is gone, or can no longer be read: it is made anew from the file
 └── ChatError                    the language model gave no answer
     └── NoModel                  none is set, or none can be reached: the message says how to set one
 """
@@ -78,8 +78,8 @@ class EngineBusy(EngineError):
     """Another process has the engine's folder, and only one can."""
 
 
-class EngineDamaged(EngineError):
-    """What the engine keeps cannot be read; it can be made anew from the file."""
+class EngineLost(EngineError):
+    """What the engine held is gone, or can no longer be read: it is made anew from the file."""
 
 
 class ChatError(TwofoldError):

@@ -28,6 +28,7 @@ from twofold.keyword.outside import Outside
 from twofold.keyword.outside import points as words
 from twofold.settings import Value
 from twofold.store import Store, models, outbox, rows
+from twofold.store.lock import Lock
 from twofold.store.outbox import Kind
 from twofold.text import ANALYSER
 from twofold.types import Lag
@@ -78,7 +79,8 @@ def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value
     by_words, by_meaning = settings["keyword"] == "qdrant", where != "exact" and model is not None
     if not by_words and not by_meaning:
         return Indexes(Fts5Index(store), ExactIndex(store, model) if model else None, None)
-    engine = edge(store) if outside == "edge" else server(store, settings)
+    role = Lock(store.path.with_name(store.path.name + "-courier"))
+    engine = edge(store, role) if outside == "edge" else server(store, settings)
     word_replica = meaning_replica = None
     if by_words:
         word_replica = Replica(store, engine, "words", Layout(0), words, _options(analyser=ANALYSER), lambda db: None)
@@ -99,15 +101,15 @@ def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value
     found: VectorIndex | None = None
     if model:
         found = ExternalIndex(store, model, meaning_replica) if meaning_replica else ExactIndex(store, model)
-    courier = Courier(store, engine, replicas)
+    courier = Courier(store, engine, replicas, role)
     store.after_write = courier.wake
     courier.wake()
     return Indexes(keyword, found, courier, replicas)
 
 
-def edge(store: Store) -> EdgeEngine:
+def edge(store: Store, owner: Lock | None = None) -> EdgeEngine:
     """Qdrant Edge in the folder beside a file."""
-    return EdgeEngine(store.path.with_name(store.path.name + "-edge"))
+    return EdgeEngine(store.path.with_name(store.path.name + "-edge"), owner)
 
 
 def server(store: Store, settings: Mapping[str, Value]) -> QdrantEngine:

@@ -52,12 +52,16 @@ class Layout:
 class Collection(Protocol):
     """The points of one index."""
 
-    def put(self, points: Sequence[Point]) -> None:
-        """Set points; they outlive this process when this returns."""
+    def put(self, points: Sequence[Point], moment: int) -> None:
+        """Set points; they outlive this process when this returns.
+
+        `moment` rises from one call to the next; a call that arrives after a later one leaves alone what that one did
+        to points whose content may change.
+        """
         ...
 
-    def remove(self, ids: Sequence[int]) -> None:
-        """Remove points, those that are there; they are gone for good when this returns."""
+    def remove(self, ids: Sequence[int], moment: int) -> None:
+        """Remove points, those that are there; gone for good when this returns. `moment` as in `put`."""
         ...
 
     def search(
@@ -104,8 +108,12 @@ class Engine(Protocol):
         """The names of all collections of this store."""
         ...
 
+    def create(self, name: str, layout: Layout) -> None:
+        """Make an empty collection, in the place of what is left of one of that name."""
+        ...
+
     def open(self, name: str, layout: Layout) -> Collection:
-        """A collection, made if it is not there. Raises EngineBusy where another process has it."""
+        """A collection that was made. Raises EngineLost where it is gone, EngineBusy where another process has it."""
         ...
 
     def expose(self, name: str) -> None:

@@ -5,6 +5,7 @@ Of all processes that have the file open one is the courier; the others leave it
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import threading
@@ -13,66 +14,80 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from twofold.engines import Engine
-from twofold.engines.replica import Replica
+from twofold.engines.replica import BATCH, Replica
 from twofold.errors import StoreError, TwofoldError
 from twofold.store import Store, outbox
 from twofold.store.lock import Lock
 
 TICK = 1.0  # seconds after which it looks for what other processes have queued
+LINGER = 0.1  # seconds for which what is written one by one is gathered: to make one point durable holds up the process
 LONGEST_PAUSE = 30.0  # seconds between two tries where an engine is away
 PARTING = 5.0  # seconds that it takes at most to deliver what is left at the end
+AGAIN = 60.0  # seconds after which an index whose building came to nothing is begun anew
 
 
 class Courier:
     """Delivers for all replicas in one engine, has their indexes built when they have grown, sweeps what is left."""
 
-    def __init__(self, store: Store, engine: Engine, replicas: Sequence[Replica]) -> None:
+    def __init__(self, store: Store, engine: Engine, replicas: Sequence[Replica], role: Lock) -> None:
         self._store = store
         self._engine = engine
         self._replicas = replicas
-        self._lock = Lock(store.path.with_name(store.path.name + "-courier"))
+        self._role = role
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._turn = threading.RLock()
+        self._until = math.inf
         self._building: dict[str, subprocess.Popen[bytes]] = {}
+        self._build_after: dict[str, float] = {}
         self._strangers: set[str] = set()
-        self._until = 0.0
         self.problem: str | None = None
 
     def wake(self) -> None:
         """There may be something to deliver."""
         with self._starting:
-            if self._thread is None and not self._ending.is_set():
+            if not (self._thread and self._thread.is_alive()) and not self._ending.is_set():
                 self._thread = threading.Thread(target=self._run, name="twofold-courier", daemon=True)
                 self._thread.start()
         self._woken.set()
 
     def close(self) -> None:
         """Deliver what is left, if it can be done in a few seconds, and end."""
-        self._until = time.monotonic() + PARTING
-        self._ending.set()
-        self._woken.set()
         with self._starting:
-            if self._thread is not None and self._thread is not threading.current_thread():
-                self._thread.join(2.0 * PARTING)
+            self._until = time.monotonic() + PARTING
+            self._ending.set()
+            self._woken.set()
+        if self._thread is None:
+            self._let_go()
+        elif self._thread is not threading.current_thread():
+            self._thread.join(PARTING + TICK)  # one that still waits for a server lets go by itself
+
+    def _run(self) -> None:
+        try:
+            self._go_round()
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
         for building in self._building.values():
             building.terminate()
             building.wait()
         self._engine.close()
-        self._lock.release()
+        self._role.release()
 
     @contextmanager
     def held(self) -> Iterator[bool]:
         """Deliver nothing meanwhile; yields whether no other process does either, as this one is the courier."""
         with self._turn:
-            yield self._lock.take()
+            yield self._role.take()
 
-    def _run(self) -> None:
+    def _go_round(self) -> None:
         pause = TICK
         while True:
             self._woken.clear()
+            ending = self._ending.is_set()  # a round that began before does not count as the last
             try:
                 with self._turn:
                     told = self._round()
@@ -81,10 +96,12 @@ class Courier:
                 if isinstance(error, StoreError) and self._ending.is_set():
                     return  # the file was closed meanwhile
                 told, self.problem, pause = 0, str(error), min(2.0 * pause, LONGEST_PAUSE)
-            if self._ending.is_set() and (not told or self.problem or time.monotonic() > self._until):
+            if ending and (not told or self.problem or time.monotonic() > self._until):
                 return
             if not told:
                 self._wait(pause)
+            if told < BATCH:
+                self._ending.wait(LINGER)
 
     def _wait(self, pause: float) -> None:
         """Until there may be something to do; an engine that is away is left alone for its pause."""
@@ -92,7 +109,7 @@ class Courier:
 
     def _round(self) -> int:
         """One batch for each replica, if this process is the courier; how many points."""
-        if not self._lock.take():
+        if not self._role.take():
             return 0
         told = sum(replica.deliver() for replica in self._replicas)
         if not told and not self._ending.is_set():
@@ -103,10 +120,12 @@ class Courier:
 
     def _have_built(self, replica: Replica) -> None:
         """See to it that an index that has grown is built anew, by a process that holds up nothing here."""
-        running = self._building.get(replica.kind)
-        if not self._engine.builds_apart or (running and running.poll() is None) or not replica.wants_index():
+        running, now = self._building.get(replica.kind), time.monotonic()
+        waits = (running and running.poll() is None) or now < self._build_after.get(replica.kind, 0.0)
+        if not self._engine.builds_apart or waits or not replica.wants_index():
             return
         target = replica.begin()
+        self._build_after[replica.kind] = now + AGAIN
         self._building[replica.kind] = subprocess.Popen(
             [sys.executable, "-m", "twofold.indexing", str(self._store.path), str(target.id)],
             stdin=subprocess.DEVNULL,

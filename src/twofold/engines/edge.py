@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.engines import Layout, Point, Terms
-from twofold.errors import EngineBusy, EngineDamaged, EngineError
+from twofold.errors import EngineBusy, EngineError, EngineLost
+from twofold.store.lock import Lock
 from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
@@ -28,18 +29,20 @@ BATCH = 256  # points put at once: some 3 ms in which no other thread runs; to f
 EF = 256  # how many the walk through the index keeps in sight
 # Candidates looked at again with their whole vectors, where these are kept smaller; one bit says little of a number.
 OVERSAMPLING = {"scalar": 3.0, "binary": 10.0}
+PASSING = ("Too many open files", "No space left", "Cannot allocate memory")  # no fault of the folder's
 
 Result = TypeVar("Result")
 
 
 class EdgeEngine:
-    """`Engine` over a folder."""
+    """`Engine` over a folder. Where there is an `owner`, only the process that holds this lock opens what is in it."""
 
     name = "edge"
     builds_apart = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, owner: Lock | None = None) -> None:
         self.folder = folder
+        self._owner = owner
         self._open: dict[str, EdgeCollection] = {}
         self._opening = threading.Lock()
 
@@ -47,8 +50,16 @@ class EdgeEngine:
         """The names of all collections in the folder."""
         return sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir()) if self.folder.is_dir() else []
 
+    def create(self, name: str, layout: Layout) -> None:
+        """Make an empty collection, in the place of what is left of one of that name."""
+        self.drop(name)
+        with self._opening:
+            self._open[name] = EdgeCollection(_library(), self.folder / name, layout, new=True)
+
     def open(self, name: str, layout: Layout) -> EdgeCollection:
-        """A collection, made if it is not there. Raises EngineBusy where another process has it."""
+        """A collection that was made. Raises EngineLost where it is gone, EngineBusy where another process has it."""
+        if self._owner and not self._owner.take():
+            raise _busy(self.folder)
         with self._opening:
             if name not in self._open:
                 self._open[name] = EdgeCollection(_library(), self.folder / name, layout)
@@ -74,14 +85,19 @@ class EdgeEngine:
 class EdgeCollection:
     """`Collection` over one shard."""
 
-    def __init__(self, edge: Any, folder: Path, layout: Layout) -> None:
+    def __init__(self, edge: Any, folder: Path, layout: Layout, *, new: bool = False) -> None:
         self._edge = edge
         self._folder = folder
         self._layout = layout
-        self._shard: Any = self._call(self._load)
+        self._shard: Any = self._call(self._create if new else self._load)
+        for field in ("session", "project"):
+            self._update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Integer))
 
-    def put(self, points: Sequence[Point]) -> None:
-        """Set points; in the shard's log when this returns, which outlives the process."""
+    def put(self, points: Sequence[Point], moment: int) -> None:
+        """Set points; in the shard's log when this returns, which outlives the process.
+
+        Calls arrive in order here, so that `moment` says nothing new.
+        """
         for start in range(0, len(points), BATCH):
             batch = [
                 self._edge.Point(
@@ -93,7 +109,7 @@ class EdgeCollection:
             ]
             self._update(self._edge.UpdateOperation.upsert_points(batch))
 
-    def remove(self, ids: Sequence[int]) -> None:
+    def remove(self, ids: Sequence[int], moment: int) -> None:
         """Remove points, those that are there; in the shard's log when this returns, which outlives the process."""
         for start in range(0, len(ids), BATCH):
             self._update(self._edge.UpdateOperation.delete_points(list(ids[start : start + BATCH])))
@@ -130,30 +146,33 @@ class EdgeCollection:
         """How many points every search has to walk through, for want of an index over them."""
         if not self._layout.dimension:
             return 0  # terms are always indexed
-        info = self._call(self._shard.info)
+        info = self._call(lambda: self._shard.info())
         return int(max(0, info.points_count - info.indexed_vectors_count))
 
     def index(self) -> None:
         """Build the index over all points; other calls have to wait."""
-        self._call(self._shard.optimize)
-        self._call(self._shard.flush)
+        self._call(lambda: self._shard.optimize())
+        self._call(lambda: self._shard.flush())
 
     def close(self) -> None:
-        """Let go of it."""
-        if self._shard is not None:
-            shard, self._shard = self._shard, None
-            self._call(shard.flush)
-            self._call(shard.close)
+        """Let go of it; what was put is on disk already, so that nothing is lost where that fails."""
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            with suppress(EngineError):
+                self._call(shard.flush)
+                self._call(shard.close)
+
+    def _create(self) -> Any:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._edge.EdgeShard.create(str(self._folder), self._config())
 
     def _load(self) -> Any:
-        if self._folder.is_dir() and any(self._folder.iterdir()):
+        try:
             return self._edge.EdgeShard.load(str(self._folder))
-        self._folder.mkdir(parents=True, exist_ok=True)
-        shard = self._edge.EdgeShard.create(str(self._folder), self._config())
-        for field in ("session", "project"):
-            schema = self._edge.PayloadSchemaType.Integer
-            shard.update(self._edge.UpdateOperation.create_field_index(field, schema))
-        return shard
+        except BaseException as error:
+            if _is_ours(error) and not any(text in str(error) for text in ("WouldBlock", *PASSING)):
+                raise EngineLost(f"the index in {self._folder} cannot be read ({error})") from None
+            raise
 
     def _config(self) -> Any:
         edge, layout = self._edge, self._layout
@@ -200,13 +219,14 @@ class EdgeCollection:
     def _call(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
-        except Exception as error:
+        except EngineLost:
+            raise
+        except BaseException as error:
+            if not _is_ours(error):
+                raise
             if "WouldBlock" in str(error):
-                raise EngineBusy(
-                    f"another process has {self._folder} open, and only one can; ask the service that runs on it, or "
-                    "set vectors to exact"
-                ) from None
-            raise EngineDamaged(
+                raise _busy(self._folder) from None
+            raise EngineError(
                 f"the index in {self._folder} gave no answer ({error}); mend it with: twofold doctor --repair"
             ) from error
 
@@ -219,6 +239,17 @@ def _library() -> Any:
             "vectors is 'edge', which needs qdrant-edge-py; install it with: pip install 'twofold[edge]'"
         ) from None
     return qdrant_edge
+
+
+def _busy(folder: Path) -> EngineBusy:
+    return EngineBusy(
+        f"another process has {folder} open, and only one can; ask the service that runs on it, or set vectors to exact"
+    )
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the engine raised it: where it panics, what it raises is no Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _half_the_cores() -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.engines import Layout, Point, Terms
-from twofold.errors import EngineError
+from twofold.errors import EngineError, EngineLost
 from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
@@ -50,6 +50,7 @@ class QdrantEngine:
         self._connect = connect or _client
         self._connecting = threading.Lock()
         self._made: Any = None
+        self._whole: set[str] = set()  # collections that were found, with the indexes of their payload
         self._rest_until = 0.0
 
     def collections(self) -> list[str]:
@@ -58,16 +59,23 @@ class QdrantEngine:
         whole = [one.name for one in found]
         return sorted(name.removeprefix(self.full("")) for name in whole if name.startswith(self.full("")))
 
+    def create(self, name: str, layout: Layout) -> None:
+        """Make an empty collection, in the place of what is left of one of that name."""
+        self.drop(name)
+        self._whole.discard(name)
+        QdrantCollection(self, self.full(name), layout).make()
+
     def open(self, name: str, layout: Layout) -> QdrantCollection:
-        """A collection, made if it is not there."""
+        """A collection that was made. Raises EngineLost where it is gone."""
         collection = QdrantCollection(self, self.full(name), layout)
-        collection.make()
+        if name not in self._whole:
+            collection.complete()
+            self._whole.add(name)
         return collection
 
     def expose(self, name: str) -> None:
         """Let the alias of its kind mean this collection from now on, for whoever looks at the server itself."""
-        from qdrant_client import models
-
+        models = _models()
         alias = self.full(name.split("-", 1)[0])
 
         def swap(client: Any) -> None:
@@ -105,10 +113,14 @@ class QdrantEngine:
         for wait in (*waits, None):
             try:
                 answer = work(self._client())
+            except EngineError:
+                raise
             except _failures() as error:
                 if wait is not None and _may_pass(error):
                     time.sleep(wait)
                     continue
+                if _is_lost(error):
+                    raise EngineLost(f"the Qdrant server at {self.server.url} has no such collection") from None
                 if _may_pass(error):
                     self._rest_until = time.monotonic() + REST
                 raise EngineError(
@@ -130,48 +142,60 @@ class QdrantCollection:
     """`Collection` over one of the server's."""
 
     def __init__(self, engine: QdrantEngine, name: str, layout: Layout) -> None:
-        from qdrant_client import models
-
-        self._models: Any = models
+        self._models = _models()
         self._engine = engine
         self._name = name
         self._layout = layout
 
     def make(self) -> None:
-        """Make it with its payload indexes, unless it is there."""
-        models, server = self._models, self._engine.server
+        """Make it, unless it is there."""
+        server = self._engine.server
 
         def make(client: Any) -> None:
             if not client.collection_exists(self._name):
                 client.create_collection(
                     self._name, **self._config(), shard_number=server.shards, replication_factor=server.replicas
                 )
-            known = client.get_collection(self._name).payload_schema
-            project = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-            session = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
-            for field, schema in (("project", project), ("session", session)):
-                if field not in known:
-                    client.create_payload_index(self._name, field, schema, wait=True)
 
         self._engine.call(make, waits=WAITS)
 
-    def put(self, points: Sequence[Point]) -> None:
-        """Set points; durable when this returns."""
+    def complete(self) -> None:
+        """Have its payload indexed, as far as it is not. Raises EngineLost where it is gone."""
+        models = self._models
+        project = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        session = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+        known = self._engine.call(lambda client: client.get_collection(self._name).payload_schema)
+        moment = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True)
+        fields = {"project": project, "session": session, **({} if self._layout.dimension else {"moment": moment})}
+        for field, schema in fields.items():
+            if field not in known:
+                self._index(field, schema)
+
+    def put(self, points: Sequence[Point], moment: int) -> None:
+        """Set points; durable when this returns. Terms that arrive late leave newer ones alone."""
+        old = self._models.Filter(must_not=[self._newer(moment)])
+        condition = {} if self._layout.dimension else {"update_filter": old}
         for start in range(0, len(points), BATCH):
             batch = [
                 self._models.PointStruct(
                     id=point.id,
                     vector=self._content(point.content),
-                    payload={"session": point.session, "project": str(point.project)},
+                    payload={"session": point.session, "project": str(point.project), "moment": moment},
                 )
                 for point in points[start : start + BATCH]
             ]
-            self._update("upsert", batch)
+            self._update("upsert", batch, **condition)
 
-    def remove(self, ids: Sequence[int]) -> None:
-        """Remove points, those that are there; durable when this returns."""
-        if ids:
-            self._update("delete", self._models.PointIdsList(points=list(ids)))
+    def remove(self, ids: Sequence[int], moment: int) -> None:
+        """Remove points, those that are there; durable when this returns. Newer terms are left alone."""
+        models = self._models
+        if not ids:
+            return
+        if self._layout.dimension:
+            self._update("delete", models.PointIdsList(points=list(ids)))
+        else:
+            named = models.Filter(must=[models.HasIdCondition(has_id=list(ids))], must_not=[self._newer(moment)])
+            self._update("delete", models.FilterSelector(filter=named))
 
     def search(
         self, query: NDArray[np.float32] | Terms, scope: Scope, exclude: Container[int], limit: int
@@ -220,8 +244,16 @@ class QdrantCollection:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _update(self, operation: str, what: Any) -> None:
-        self._engine.call(lambda client: getattr(client, operation)(self._name, what, wait=True), waits=WAITS)
+    def _update(self, operation: str, what: Any, **condition: Any) -> None:
+        self._engine.call(
+            lambda client: getattr(client, operation)(self._name, what, wait=True, **condition), waits=WAITS
+        )
+
+    def _index(self, field: str, schema: Any) -> None:
+        self._engine.call(lambda client: client.create_payload_index(self._name, field, schema, wait=True), waits=WAITS)
+
+    def _newer(self, moment: int) -> Any:
+        return self._models.FieldCondition(key="moment", range=self._models.Range(gt=moment))
 
     def _config(self) -> dict[str, Any]:
         models, layout = self._models, self._layout
@@ -261,14 +293,21 @@ class QdrantCollection:
         return models.Filter(must=must or None, must_not=without or None) if must or without else None
 
 
-def _client(server: Server) -> Any:
+def _models() -> Any:
     try:
-        import qdrant_client
+        from qdrant_client import models
     except ImportError:
         raise EngineError(
             "vectors is 'qdrant', which needs qdrant-client; install it with: pip install 'twofold[qdrant]'"
         ) from None
-    return qdrant_client.QdrantClient(
+    return models
+
+
+def _client(server: Server) -> Any:
+    _models()
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(
         url=server.url,
         api_key=server.key or None,
         grpc_port=server.grpc_port or 6334,
@@ -280,13 +319,12 @@ def _client(server: Server) -> Any:
 
 def _failures() -> tuple[type[Exception], ...]:
     """What the client raises. Its local mode, for tests, raises ValueError and RuntimeError."""
-    try:
-        from grpc import RpcError
-        from qdrant_client.common.client_exceptions import QdrantException
-        from qdrant_client.http.exceptions import ApiException
-    except ImportError:
-        return (EngineError,)
-    return (ApiException, QdrantException, RpcError, OSError, ValueError, RuntimeError)
+    from grpc import RpcError
+    from qdrant_client.common.client_exceptions import QdrantException
+    from qdrant_client.http.exceptions import ApiException
+
+    # It asserts that an answer has a result, which that of a proxy may not have.
+    return (ApiException, QdrantException, RpcError, OSError, ValueError, RuntimeError, AssertionError)
 
 
 def _may_pass(error: Exception) -> bool:
@@ -300,8 +338,22 @@ def _may_pass(error: Exception) -> bool:
     return not isinstance(error, ValueError)
 
 
+def _is_lost(error: Exception) -> bool:
+    """Whether the server says that the collection is not there. Its local mode says so with a ValueError."""
+    code = getattr(error, "code", None)
+    if callable(code):
+        return getattr(code(), "name", "") == "NOT_FOUND"
+    # A proxy that knows nothing of Qdrant says 404 as well, but not this.
+    text = f"{error} {getattr(error, 'content', b'')!r}"
+    status = getattr(error, "status_code", 404 if isinstance(error, ValueError) else None)
+    return status == 404 and "ollection" in text and ("not found" in text or "exist" in text)
+
+
 def _reason(error: Exception) -> str:
     """One line of what went wrong."""
+    elsewhere = (getattr(error, "headers", None) or {}).get("location")
+    if elsewhere:
+        return f"it sends on to {elsewhere[:200]}; set qdrantUrl to where that is"
     details = getattr(error, "details", None)
     text = str(details() if callable(details) else error).strip() or type(error).__name__
     return text.splitlines()[0][:200]

@@ -10,6 +10,7 @@ import numpy as np
 
 from twofold.engines import Collection as Points
 from twofold.engines import Engine, Layout, Point, Terms
+from twofold.errors import EngineLost
 from twofold.store import Store, outbox
 from twofold.store.outbox import Kind, Target
 from twofold.types import Scope
@@ -47,17 +48,20 @@ class Replica:
         self._options = options
         self._model = model
         self._opening = threading.RLock()
+        self._telling = threading.Lock()
         self._serving: tuple[Target, Points] | None = None
-        self._known: set[int] = set()  # targets whose collection was found
 
     def serving(self, db: apsw.Connection) -> tuple[Target, Points] | None:
-        """The target that searches are put to, opened; None while the first is still built. Raises EngineError."""
+        """The target that searches are put to, opened; None while it is built, or gone. Raises EngineError."""
         targets = self.targets(db)
-        if not targets or not targets[0].serves or not self._is_there(targets[0]):
+        if not targets or not targets[0].serves:
             return None
         with self._opening:
             if self._serving is None or self._serving[0].id != targets[0].id:
-                self._serving = targets[0], self.open(targets[0])
+                try:
+                    self._serving = targets[0], self.open(targets[0])
+                except EngineLost:
+                    return None
             return self._serving
 
     def targets(self, db: apsw.Connection) -> list[Target]:
@@ -85,18 +89,21 @@ class Replica:
         A target serves from the moment on at which it knows all that was there; one that has lost its collection is
         begun anew. Within a transaction nothing is delivered: what it wrote may never be.
         """
-        target = None if self._store.connection.in_transaction else self._chosen()
-        if target is None:
-            return 0
-        if not self._is_there(target):
-            with self._store.write() as db:
-                outbox.begin_again(db, target.id)
-            self.open(target)
-            return 1
-        told = self.tell(target, self.open(target))
-        if not told and not target.serves:
-            self.take_over(target)
-        return told
+        with self._telling:  # two at once might bring a point's old content after its new one
+            target = None if self._store.connection.in_transaction else self._chosen()
+            if target is None:
+                return 0
+            try:
+                points = self.open(target)
+                if target.collection not in self.engine.collections():
+                    raise EngineLost(f"{target.collection} is gone")
+                told = self.tell(target, points)
+            except EngineLost:
+                self._begin_again(target)
+                return 1
+            if not told and not target.serves:
+                self.take_over(target)
+            return told
 
     def tell(self, target: Target, points: Points) -> int:
         """Deliver one batch of what a target has to be told; how many points."""
@@ -104,11 +111,12 @@ class Replica:
             queued = outbox.next_of(db, target.id, BATCH)
             there = self._load(db, target, [entry.point for entry in queued])
         if queued:
+            moment = queued[-1].entry
             gone = sorted(entry.point for entry in queued if entry.point not in there)
             if there:
-                points.put([there[id_] for id_ in sorted(there)])
+                points.put([there[id_] for id_ in sorted(there)], moment)
             if gone:
-                points.remove(gone)
+                points.remove(gone, moment)
             with self._store.write() as db:
                 outbox.delivered(db, [entry.entry for entry in queued])
         return len(queued)
@@ -133,7 +141,11 @@ class Replica:
 
         Nobody else may have its collection open. What is written meanwhile is told it afterwards.
         """
-        points = self.open(target)
+        try:
+            points = self.open(target)
+        except EngineLost:
+            self._begin_again(target)
+            points = self.open(target)
         while True:
             while self.tell(target, points):
                 pass
@@ -156,7 +168,7 @@ class Replica:
         return True
 
     def open(self, target: Target) -> Points:
-        """The collection of a target, made if it is not there."""
+        """The collection of a target. Raises EngineLost where it is gone."""
         return self.engine.open(target.collection, self._layout)
 
     def _chosen(self) -> Target | None:
@@ -173,10 +185,10 @@ class Replica:
     def _enrol(self, db: apsw.Connection) -> Target:
         return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self._options)
 
-    def _is_there(self, target: Target) -> bool:
-        """Whether the collection of a target is where it should be."""
-        if target.id not in self._known:
-            if target.collection not in self.engine.collections():
-                return False
-            self._known.add(target.id)
-        return True
+    def _begin_again(self, target: Target) -> None:
+        """Give a target an empty collection, and queue for it all there is."""
+        with self._store.write() as db:
+            outbox.begin_again(db, target.id)
+        with self._opening:
+            self._serving = None
+            self.engine.create(target.collection, self._layout)

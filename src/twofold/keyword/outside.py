@@ -41,7 +41,8 @@ class Outside:
             found = serving[1].search(query, scope, (), limit)
         except EngineError:
             return None
-        return [*dict.fromkeys([*found, *_holding(db, seen(db, waiting, scope), terms)])]
+        # What the engine knows of an episode may be late: which of them hold a term, the file says.
+        return _holding(db, seen(db, {*found, *waiting}, scope), terms)
 
 
 def points(db: apsw.Connection, target: Target, ids: Collection[int]) -> dict[int, Point]:

@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.keyword.bm25 import HASH_BYTES, SCOPE_TOKENS, term_hash
+from twofold.keyword.bm25 import HASH_BYTES, term_hash
 from twofold.keyword.entries import statistics
 from twofold.text import index_terms
 
@@ -84,20 +84,17 @@ def differing_counts(db: apsw.Connection) -> int:
 
 def lists_other_words(db: apsw.Connection) -> bool:
     """Whether FTS5's lists hold other words than the entries, or other sessions and projects."""
-    listed, tokens = 0, 0
+    listed = held = 0
     for term, count in db.execute("SELECT term, cnt FROM keyword_terms"):
         listed += _mixed([term_hash(term)]) * count
-        tokens += count
-    held, own = 0, 0
     for size, hashes in db.execute("SELECT own, hashes FROM keyword_docs"):
         held += _mixed(np.frombuffer(hashes, dtype=np.uint32)[:size])
-        own += size + SCOPE_TOKENS
     for session, project, count in db.execute(
         """SELECT e.session_id, ifnull(s.project_id, 0), count(*) FROM keyword_docs d
         JOIN episodes e ON e.id = d.id JOIN sessions s ON s.id = e.session_id GROUP BY 1"""
     ):
         held += _mixed([term_hash(f"#{session}"), term_hash(f"+{project}")]) * count
-    return (tokens, listed % MODULUS) != (own, held % MODULUS)
+    return listed % MODULUS != held % MODULUS
 
 
 def _mixed(hashes: Sequence[int] | NDArray[np.uint32]) -> int:

@@ -138,7 +138,7 @@ def digest(db: Path) -> str:
     """What a store holds, but for its own numbers; raises unless its parts agree."""
     found = hashlib.sha256()
     with Memory.open(db, embedder=None) as memory:
-        memory.check()
+        assert memory.doctor().is_healthy
         with memory._store.read() as rows:
             for row in rows.execute(
                 """SELECT p.name, s.name, s.title, e.role, e.content, e.time, e.metadata, e.source, d.own, d.hashes

@@ -262,7 +262,7 @@ def test_every_shape_comes_in_with_its_losses_on_lines_and_a_second_time_changes
     assert (again.report.added, again.report.updated, again.report.duplicates) == (0, 0, expected.messages)
     assert again.entities == 0
     assert content(memory) == before
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_a_folder_of_all_shapes_comes_in_as_each_of_them_alone(memory: Memory, tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_newer_export_adds_what_is_new_and_renews_what_was_edited(memory: Memo
     assert memory.search("crimson") and not memory.search("green")
     (hit, *_) = memory.recall("which colour is the crimson oven")
     assert hit.episode.content == "the oven is crimson" and {one.ranking for one in hit.contributions} >= {"semantic"}
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_what_was_edited_here_is_not_undone_by_its_source(memory: Memory, tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_hidden_messages_are_kept_and_neither_recalled_nor_given_to_an_assistant
     memory._keyword.rebuild()  # type: ignore[attr-defined]
     assert not memory.search("doorkeeper") and len(memory.search("gate", limit=10)) == 3
     memory.forget(episode=hidden)
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_a_message_that_its_source_hides_later_is_recalled_no_more(memory: Memory, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_message_that_its_source_hides_later_is_recalled_no_more(memory: Memor
     bring_in(memory, [path], Wanted())
     assert memory.search("green")[0].episode.content == "the gate is green again"
     assert memory.status().waiting == 0
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_messages_before_a_day_are_left_out_and_those_without_a_time_are_as_old_as_the_one_before(

@@ -21,7 +21,7 @@ from twofold.embed import Embedder, models
 from twofold.embed.hashing import HashEmbedder
 from twofold.embed.minilm import NAME as BUNDLED
 from twofold.errors import Conflict, EmbedderError, InvalidInput, MissingExtra, NotAllowed
-from twofold.store import Store, outbox, vectors
+from twofold.store import Store, faults, outbox
 from twofold.store import models as stored_models
 from twofold.types import Build
 
@@ -82,7 +82,7 @@ def models_of(file: Path) -> list[tuple[str, int, int]]:
     store = Store(file)
     try:
         with store.read() as db:
-            assert vectors.differing_sums(db) == 0
+            assert faults.differing_sums(db) == 0
             return list(
                 db.execute(
                     """SELECT name, (SELECT count(*) FROM vectors WHERE model_id = m.id),
@@ -486,7 +486,7 @@ def test_old_vectors_are_removed_after_the_switch_and_counted(
     assert [name for name, *_ in models_of(file)] == ["openai:small"]
     with Memory.open(file) as memory:
         assert best(memory, "number7") == "apple number7"
-        memory.check()
+        assert memory.doctor().is_healthy
         assert memory.drop_old_vectors() == 0
     assert old.recall("number7").degraded.keys() == {"semantic"}
     old.add("another apple")

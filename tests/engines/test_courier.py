@@ -372,3 +372,24 @@ def test_an_engine_that_is_not_installed_is_told_of_and_the_file_carries_on(
     recalled = memory.recall("quinces")
     assert recalled.hits[0].episode.id == added.id
     assert ("pip install 'twofold[edge]'" in recalled.degraded.get("semantic", "")) == served
+
+
+def test_an_index_of_earlier_settings_that_nobody_tells_for_a_week_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "memories.db"
+    with Memory.open(file, embedder=HashEmbedder()) as memory:
+        memory.settings({"vectors": "edge"})
+        memory.add("The lighthouse is painted red.")
+    with Memory.open(file, embedder=HashEmbedder()) as memory:
+        wait_until_delivered(memory)
+        memory.settings({"vectors": "exact"})
+    week = 7 * 86_400_000_000
+    for aged, left in ((0, 1), (week + 1, 0)):
+        with Memory.open(file, embedder=HashEmbedder()) as memory:
+            memory.add("The harbour is full.")
+            with memory._store.write() as db:
+                db.execute("UPDATE outbox SET since = since - ?", (aged,))
+        with Memory.open(file, embedder=HashEmbedder()) as memory, memory._store.read() as db:
+            assert len(outbox.targets(db)) == left
+    assert not list((tmp_path / "memories.db-edge").iterdir())

@@ -60,4 +60,4 @@ def test_the_example_exports_come_in_once_however_often_they_are_imported(export
     assert first.report.added == first.losses.messages == again.report.duplicates == memory.status().episodes
     assert (again.report.added, again.report.updated) == (0, 0)
     assert first.losses == again.losses
-    memory.check()
+    assert memory.doctor().is_healthy

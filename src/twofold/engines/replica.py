@@ -45,7 +45,7 @@ class Replica:
         self._store = store
         self._layout = layout
         self._load = load
-        self._options = options
+        self.options = options
         self._model = model
         self._opening = threading.RLock()
         self._telling = threading.Lock()
@@ -67,7 +67,7 @@ class Replica:
     def targets(self, db: apsw.Connection) -> list[Target]:
         """Its targets, the one that serves first."""
         model = self._model(db)
-        return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self._options)
+        return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self.options)
 
     def lag(self, db: apsw.Connection) -> tuple[bool, int, float]:
         """Whether a target serves, how many points it, or the first, has still to be told, and for how many seconds."""
@@ -183,7 +183,7 @@ class Replica:
             return self._model(db) != 0 and not self.targets(db)
 
     def _enrol(self, db: apsw.Connection) -> Target:
-        return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self._options)
+        return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self.options)
 
     def _begin_again(self, target: Target) -> None:
         """Give a target an empty collection, and queue for it all there is."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twofold.keyword.bm25 import HASH_BYTES, term_hash
 from twofold.keyword.entries import statistics
+from twofold.store.rows import SHOWN
 from twofold.text import index_terms
 
 # Each hash is spread over 64 bits before all are added, so that two bags of hashes hardly have the same sum.
@@ -47,8 +48,8 @@ def is_damaged(db: apsw.Connection) -> bool:
 def differing_entries(db: apsw.Connection, neighbours: int) -> int:
     """How many episodes have no entry, or another one than their words and their neighbours' make."""
     reading: Any = db.execute(
-        """SELECT e.session_id, e.id, e.content, d.own, d.hashes, d.near
-        FROM episodes e LEFT JOIN keyword_docs d ON d.id = e.id ORDER BY e.session_id, e.time, e.id"""
+        f"""SELECT e.session_id, e.id, e.content, d.own, d.hashes, d.near
+        FROM episodes e LEFT JOIN keyword_docs d ON d.id = e.id WHERE {SHOWN} ORDER BY e.session_id, e.time, e.id"""
     )
     return sum(
         not _is_right(entry, beside)
@@ -58,8 +59,10 @@ def differing_entries(db: apsw.Connection, neighbours: int) -> int:
 
 
 def strangers(db: apsw.Connection) -> int:
-    """How many entries belong to no episode."""
-    count: int = db.execute("SELECT count(*) FROM keyword_docs WHERE id NOT IN (SELECT id FROM episodes)").get
+    """How many entries belong to no episode, or to one that is hidden."""
+    count: int = db.execute(
+        f"SELECT count(*) FROM keyword_docs WHERE id NOT IN (SELECT id FROM episodes e WHERE {SHOWN})"
+    ).get
     return count
 
 

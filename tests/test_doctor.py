@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ from twofold.store.lock import Lock
 from twofold.vectors.external import ExternalIndex
 from twofold.vectors.points import points as located
 
-pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
 
 TEXTS = (
     "apple pie with cinnamon",
@@ -452,7 +456,7 @@ def serving(memory: Memory, kind: str) -> tuple[outbox.Target, Any]:
 def test_points_that_an_engine_lost_are_told_again(outside: Memory, kind: str) -> None:
     before = answers(outside)
     points = serving(outside, kind)[1]
-    points.remove([1, 5, 24])
+    points.remove([1, 5, 24], 1)
     is_mended(outside, "externalIndex", f"missing from the index of {kind}", 3)
     assert points.ids(0, 100) == list(range(1, 25))
     assert answers(outside) == before
@@ -461,7 +465,7 @@ def test_points_that_an_engine_lost_are_told_again(outside: Memory, kind: str) -
 def test_points_that_are_not_in_the_file_go_from_the_engine(outside: Memory) -> None:
     before = answers(outside)
     points = serving(outside, "vectors")[1]
-    points.put([Point(id_, 1, 0, np.full(SIZE, 0.125, dtype=np.float32)) for id_ in (77, 99)])
+    points.put([Point(id_, 1, 0, np.full(SIZE, 0.125, dtype=np.float32)) for id_ in (77, 99)], 1)
     is_mended(outside, "externalIndex", "in the index of vectors and not in the file", 2)
     assert points.count() == 24
     assert answers(outside) == before
@@ -471,7 +475,7 @@ def test_collections_without_an_index_are_dropped(outside: Memory) -> None:
     courier = outside._indexes.courier
     assert courier
     with courier.held():  # it would sweep it sooner or later
-        outside._indexes.replicas[0].engine.open("vectors-left", Layout(8))
+        outside._indexes.replicas[0].engine.create("vectors-left", Layout(8))
         is_mended(outside, "externalIndex", "collections belong to no index", 1)
         assert len(outside._indexes.replicas[0].engine.collections()) == 1
 
@@ -487,12 +491,15 @@ def test_an_index_whose_folder_is_gone_is_made_anew(outside: Memory, kind: str) 
 
 
 @pytest.mark.parametrize("broken", ("segment.json", "chunk_0.mmap"))
-def test_an_index_that_cannot_be_read_is_made_anew(outside: Memory, open_memory: Opener, broken: str) -> None:
+def test_an_index_that_cannot_be_read_is_made_anew(
+    outside: Memory, open_memory: Opener, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     before = answers(outside)
     target, _ = serving(outside, "vectors")
     outside.close()
     (found,) = (outside.path.with_name(f"{outside.path.name}-edge") / target.collection).rglob(broken)
     found.unlink()
+    monkeypatch.setattr(Courier, "wake", lambda self: None)  # which might see it first
     memory = open_memory()
     is_mended(memory, "externalIndex", "the index of vectors cannot be read", 1)
     assert serving(memory, "vectors")[1].count() == 24
@@ -562,7 +569,7 @@ def test_what_another_process_tells_meanwhile_is_no_difference(
         return real(self, after, limit)
 
     monkeypatch.setattr(type(points), "ids", ids)
-    monkeypatch.setattr(Lock, "take", lambda self: False)  # as if another process were the courier
+    monkeypatch.setattr(Courier, "held", lambda self: nullcontext(False))  # as if another process were the courier
     assert Doctor(outside._store, outside._indexes).diagnose().findings == ()
     assert next(asked) > 2
 
@@ -573,11 +580,11 @@ def test_an_index_that_is_still_built_is_no_fault_and_is_told_of(outside: Memory
     assert courier
     with courier.held():
         harm(outside, "UPDATE targets SET serves = 0", lambda db: outbox.queue(db, target.id, [1, 2]))
-        points.remove([1, 2])
+        points.remove([1, 2], 1)
         report = outside.doctor()
         assert report.findings == ()
         assert report.left_to_do == ("the index of vectors in edge is still built; until then the file answers alone",)
-        points.remove([5])
+        points.remove([5], 1)
         is_mended(outside, "externalIndex", "missing from the index of vectors", 1)
 
 
@@ -592,7 +599,7 @@ def test_a_server_is_compared_as_well_and_one_that_is_away_is_a_finding(filled: 
     store, info = filled._store, HashEmbedder().info
     engine = QdrantEngine(Server("local", "twofold-test"), connect)
     follower = Replica(store, engine, "vectors", Layout(SIZE), located, "none", lambda db: models.find(db, info.key))
-    courier = Courier(store, engine, [follower])
+    courier = Courier(store, engine, [follower], Lock(store.path.with_name("role")))
     index = ExternalIndex(store, info, follower)
     doctor = Doctor(store, Indexes(filled._indexes.keyword, index, courier, (follower,)))
     while follower.deliver():
@@ -600,9 +607,9 @@ def test_a_server_is_compared_as_well_and_one_that_is_away_is_a_finding(filled: 
     assert doctor.diagnose() == Report(())
     with store.read() as db:
         points = follower.open(follower.targets(db)[0])
-    points.remove([1, 2])
-    points.put([Point(99, 1, 0, np.full(SIZE, 0.125, dtype=np.float32))])
-    engine.open("vectors-left", Layout(8))
+    points.remove([1, 2], 1)
+    points.put([Point(99, 1, 0, np.full(SIZE, 0.125, dtype=np.float32))], 1)
+    engine.create("vectors-left", Layout(8))
     counts = {finding.problem.split()[0]: finding.count for finding in doctor.diagnose().findings}
     assert len(doctor.diagnose().findings) == 3
     assert counts["collections"] == 1

@@ -15,7 +15,7 @@ import apsw
 from twofold import mentions
 from twofold.engines import comparison
 from twofold.engines.replica import Replica
-from twofold.errors import EngineError, EngineLost, TwofoldError
+from twofold.errors import EngineBusy, EngineError, EngineLost, TwofoldError
 from twofold.indexing import Indexes
 from twofold.store import Store, entities, faults, outbox, vectors
 from twofold.store.outbox import Target
@@ -196,11 +196,13 @@ class Doctor:
             return
         try:
             found = comparison.compare(self._store, replica, target, replica.open(target), alone=alone)
-        except EngineLost as error:
-            yield from _case(part, f"the index of {replica.kind} cannot be read: {error}", 1, begin)
-            return
         except EngineError as error:
-            yield from _case(part, f"not compared: {error}", 1)
+            # A folder that another process has is whole for all we know; so is a server that is away.
+            ours = replica.engine.builds_apart and not isinstance(error, EngineBusy)
+            if ours or isinstance(error, EngineLost):
+                yield from _case(part, f"the index of {replica.kind} cannot be read: {error}", 1, begin)
+            else:
+                yield from _case(part, f"not compared: {error}", 1)
             return
         for sentence, ids in (
             (f"points are missing from the index of {replica.kind}", found.missing),

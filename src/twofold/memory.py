@@ -373,10 +373,7 @@ class Memory:
         return reembed.drop_old(self._store, self._embedder.info if self._embedder else None)
 
     def doctor(self, *, repair: bool = False) -> Report:
-        """Compare the file with every index, and with `repair` mend from the rows what can be mended.
-
-        Raises nothing for a damaged file: that is a finding, with the way out.
-        """
+        """Compare the file with every index, and with `repair` mend what can be mended; damage is a finding, no error."""
         self._reach.must_be_whole("examine the whole store")
         return Doctor(self._store, self._indexes).examine(repair=repair)
 

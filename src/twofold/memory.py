@@ -373,7 +373,7 @@ class Memory:
         return reembed.drop_old(self._store, self._embedder.info if self._embedder else None)
 
     def doctor(self, *, repair: bool = False) -> Report:
-        """Compare the file with every index, and with `repair` mend what can be mended; damage is a finding, no error."""
+        """Compare the file with every index; with `repair` mend what can be mended. Damage is a finding, no error."""
         self._reach.must_be_whole("examine the whole store")
         return Doctor(self._store, self._indexes).examine(repair=repair)
 

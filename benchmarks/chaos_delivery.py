@@ -47,7 +47,7 @@ from twofold import Memory, Message
 from twofold.embed.hashing import HashEmbedder
 from twofold.engines import courier, replica
 replica.FEW, replica.GROWN, seed = int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
-courier.TICK, courier.AGAIN = 0.05, 0.2
+courier.TICK, courier.TIDY, courier.AGAIN = 0.05, 0.05, 0.2
 chance = random.Random(seed)
 with Memory.open(sys.argv[1], embedder=HashEmbedder()) as memory:
     known, number = [], 0

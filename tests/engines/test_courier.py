@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import chaos_delivery
 from benchmarks.chaos_delivery import differences, is_delivered
 from tests.engines.delivery import is_whole, until, wait_until_delivered
 from twofold import Memory, Message
@@ -312,6 +316,38 @@ def test_a_grown_index_is_built_by_another_process_and_takes_over_without_a_wron
     assert not serving.wants_index()
 
 
+def test_an_index_begins_to_serve_also_where_something_is_written_all_the_time(opening: Opening) -> None:
+    memory = opening()
+    written = itertools.count()
+
+    def serves() -> bool:
+        memory.add(f"apples {next(written)}")
+        with memory._store.read() as db:
+            return [target.serves for target in outbox.targets(db)] == [True, True]
+
+    deliver = replica.Replica.deliver
+    with pytest.MonkeyPatch.context() as busy:
+        busy.setattr(replica.Replica, "deliver", lambda self: memory.add("pears").id * 0 + deliver(self))
+        until(serves, "the indexes to serve")
+    wait_until_delivered(memory)
+    assert differences(memory) == {}
+
+
+def test_a_grown_index_is_built_also_where_there_is_always_something_to_deliver(
+    opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = filled(opening())
+    before = collection(memory, "vectors")
+    deliver = replica.Replica.deliver
+    with monkeypatch.context() as busy:
+        busy.setattr(replica.Replica, "deliver", lambda self: max(1, deliver(self)))
+        busy.setattr(courier, "LINGER", 0.02)
+        busy.setattr(courier, "TIDY", 0.1)
+        courier_of(memory)._tidy_at = 0.0
+        busy.setattr(replica, "FEW", 20)
+        until(lambda: collection(memory, "vectors") != before, "the index, built anew")
+
+
 def test_a_builder_that_is_killed_is_followed_by_another(
     opening: Opening, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,3 +429,20 @@ def test_an_index_of_earlier_settings_that_nobody_tells_for_a_week_is_forgotten(
         with Memory.open(file, embedder=HashEmbedder()) as memory, memory._store.read() as db:
             assert len(outbox.targets(db)) == left
     assert not list((tmp_path / "memories.db-edge").iterdir())
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_the_file_and_the_engine_agree_after_a_kill(
+    opening: Opening, file: Path, monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    """`make chaos` does it a hundred times."""
+    if built:
+        monkeypatch.setattr(replica, "FEW", chaos_delivery.FEW)
+        monkeypatch.setattr(replica, "GROWN", 0.0)
+    killed = chaos_delivery.kill(file, 0.1, 1, built)
+    assert killed.writes > 0
+    if killed.builder:
+        with suppress(ProcessLookupError):
+            os.kill(killed.builder, signal.SIGKILL)
+    faults, _ = chaos_delivery.verify(file)
+    assert faults == ""

@@ -22,6 +22,7 @@ from twofold.store.lock import Lock
 TICK = 1.0  # seconds after which it looks for what other processes have queued
 LINGER = 0.1  # seconds for which what is written one by one is gathered: to make one point durable holds up the process
 LONGEST_PAUSE = 30.0  # seconds between two tries where an engine is away
+TIDY = 5.0  # seconds after which it sees to indexes and leftovers, also where there is always something to deliver
 PARTING = 5.0  # seconds that it takes at most to deliver what is left at the end
 AGAIN = 60.0  # seconds after which an index whose building came to nothing is begun anew
 
@@ -40,6 +41,7 @@ class Courier:
         self._thread: threading.Thread | None = None
         self._turn = threading.RLock()
         self._until = math.inf
+        self._tidy_at = 0.0
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._build_after: dict[str, float] = {}
         self._strangers: set[str] = set()
@@ -112,7 +114,9 @@ class Courier:
         if not self._role.take():
             return 0
         told = sum(replica.deliver() for replica in self._replicas)
-        if not told and not self._ending.is_set():
+        now = time.monotonic()
+        if (not told or now >= self._tidy_at) and not self._ending.is_set():
+            self._tidy_at = now + TIDY
             for replica in self._replicas:
                 self._have_built(replica)
             self._sweep()

@@ -60,13 +60,13 @@ def main() -> None:
         print(json.dumps(told))
         return
     known = {row["way"]: row for row in json.loads(arguments.json.read_text())["ways"]} if arguments.again else {}
-    if not known:
+    if not arguments.again:
         _forget_targets(file)
     rows = []
     for way in WAYS:
-        if (arguments.way and way[0] not in arguments.way) or (known and way[0] not in known):
+        if (arguments.way and way[0] not in arguments.way) or (arguments.again and way[0] not in known):
             continue
-        if not (known and way[0] == UNINDEXED):  # which is not there any more
+        if not (arguments.again and way[0] == UNINDEXED):  # which is not there any more
             row = known.get(way[0]) or {"way": way[0], **_child("build", way, arguments)}
             known[way[0]] = {**row, **_child("ask", way, arguments)}
         rows.append(known[way[0]])

@@ -138,6 +138,7 @@ def verify(file: Path) -> tuple[str, str]:
             f"{kind}: {len(lack)} lack, {len(extra)} left over" for kind, (lack, extra) in differences(memory).items()
         ]
         faults += unfound(memory)
+        faults += [finding.problem for finding in memory.doctor().findings]
     return "; ".join(faults), f"{state.episodes:,} episodes, {left:,} points still to be told"
 
 

@@ -67,7 +67,7 @@ def test_progress_counts_every_step_up_to_the_last(measured: Measured) -> None:
 
 def test_the_kept_store_is_whole_and_without_the_single_adds(measured: Measured) -> None:
     with Memory.open(measured.file) as memory:
-        memory.check()
+        assert memory.doctor().is_healthy
         state = memory.status()
         stored = [memory.show(episode=id_)[0].content for id_ in range(1, EPISODES + 1)]
         assert memory.catalog.find_session(bench.ADDED) is None

@@ -97,18 +97,65 @@ def test_an_import_says_what_it_did_and_does_nothing_twice(run: Run, tmp_path: P
     lines = [{"session": "s", "content": f"message {n}", "time": "2026-01-01T00:00:00Z"} for n in range(5)]
     (tmp_path / "history.jsonl").write_text("\n".join(map(json.dumps, lines)))
     first = told(run("import", "history.jsonl", "--project", "p", "--json"))
-    assert first["report"] == {"added": 5, "duplicates": 0, "sessions": 1, "waiting": 0}
-    assert "added 0 episodes in 1 session; 5 were there" in run("import", "history.jsonl", "--project", "p").stdout
+    assert first["report"] == {"added": 5, "updated": 0, "duplicates": 0, "kept": 0, "sessions": 1, "waiting": 0}
+    assert run("import", "history.jsonl", "--project", "p").stdout.splitlines() == [
+        "added 0 episodes in 1 session; 5 were there",
+        "read 5 messages of 1 conversation, 2026-01-01 to 2026-01-01",
+    ]
     assert told(run("sessions", "--project", "p", "--json"))[0]["episodes"] == 5
 
 
-def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Path) -> None:
+def test_the_lines_of_a_loss_report_say_what_became_of_everything(run: Run, tmp_path: Path) -> None:
+    lines = [
+        {"session": "s", "content": "one", "time": "2026-01-01T00:00:00Z", "source": "1"},
+        {"session": "s", "content": [{"type": "image_url"}], "time": "2026-01-03T00:00:00", "source": "2"},
+        {"session": "s", "content": " "},
+        {"session": "s", "content": "two", "mood": "good", "source": "3"},
+    ]
+    history = tmp_path / "kept" / "history.jsonl"
+    history.parent.mkdir()
+    history.write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "kept" / "photo.png").write_bytes(b"\x89PNG")
+    rest = [
+        "read 3 messages of 1 conversation, 2026-01-01 to 2026-01-03",
+        "not taken:",
+        "  1 x empty message",
+        "  1 x file of no known kind (.png, not read)",
+        "kept by name alone:",
+        "  1 x image (placeholder kept)",
+        "of unknown types:",
+        "  1 x unknown key 'mood'",
+        "taken otherwise than it stood:",
+        "  1 x time without a zone (taken as UTC)",
+    ]
+    dry = run("import", "kept", "--dry-run").stdout.splitlines()
+    assert dry == ["would add 3 episodes in 1 session; 0 were there", *rest]
+    assert "there is no database" in run("status").stderr
+    made = run("import", "kept", "--no-embed").stdout.splitlines()
+    late = "3 episodes without a vector; make them with: twofold embed"
+    assert made == ["added 3 episodes in 1 session; 0 were there", *rest, late]
+    lines[0]["content"] = "one, edited"
+    history.write_text("\n".join(map(json.dumps, lines)))
+    again = run("import", "kept", "--since", "2026-01-02").stdout.splitlines()
+    assert again[0] == "added 0 episodes in 1 session; 2 were there"
+    assert "  1 x message before 2026-01-02 (left out)" in again
+    third = run("import", "kept").stdout.splitlines()
+    assert third[0] == "added 0 episodes in 1 session; 1 updated; 2 were there"
+    assert third[1:] == rest
+
+
+def test_what_comes_before_a_fault_is_stored_and_the_fault_is_named(run: Run, tmp_path: Path) -> None:
     lines = [json.dumps({"content": f"message {n}"}) for n in range(1200)]
     (tmp_path / "long.jsonl").write_text("\n".join([*lines, '{"content": ']))
-    done = run("import", "long.jsonl")
-    assert done.returncode == 1
-    assert "line 1201" in done.stderr
+    assert run("import", "long.jsonl", "--dry-run").returncode == 1
     assert "there is no database" in run("status").stderr
+    for added in ("added 1,200 episodes", "added 0 episodes"):
+        done = run("import", "long.jsonl", "--no-embed")
+        assert done.returncode == 1
+        assert "line 1201" in done.stderr and "what comes before it is stored" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stdout.startswith(added)
+    assert told(run("status", "--json"))["episodes"] == 1200
 
 
 @pytest.mark.parametrize(
@@ -126,7 +173,7 @@ def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Pat
         (["settings", "keywordWeight=9"], 1, "keywordWeight is '9'; give a number from 0 to 5"),
         (["settings", "colour=red"], 1, "there is no setting 'colour'"),
         (["import", "missing.json"], 1, "missing.json"),
-        (["import", "broken.jsonl"], 1, "line 2"),
+        (["import", "cut.json"], 1, "line 1, column"),
         (["forget", "--session", "s"], 1, "without a terminal say --yes"),
         (["status", "--db", "broken.jsonl"], 1, "is not a SQLite database"),
         (["status", "--db", "mistyped.db"], 1, "there is no database mistyped.db; add and import make one"),
@@ -136,6 +183,7 @@ def test_a_file_that_is_broken_at_its_end_leaves_nothing(run: Run, tmp_path: Pat
 def test_what_goes_wrong_is_one_sentence_and_an_exit_status(
     run: Run, tmp_path: Path, arguments: list[str], code: int, says: str
 ) -> None:
+    (tmp_path / "cut.json").write_text('[{"content": "one"')
     (tmp_path / "broken.jsonl").write_text('{"content": "one"}\n{"content": \n' * 40)
     run("settings")
     done = run(*arguments)

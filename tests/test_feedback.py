@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.test_tune import Noise, fill
+from tests.test_tune import Noise, _Kept, fill
 from twofold import Memory, cli
 from twofold.errors import InvalidInput, NotFound
 from twofold.judged import Judged, of_feedback
@@ -110,13 +110,13 @@ def test_queries_are_judged_by_what_was_useful_and_those_without_are_counted(hou
     house.feedback.add("who?", 2, False)
     house.feedback.add("who?", 1, True, project="house")
     house.feedback.add("where?", 2, False)
-    judged, useless = of_feedback(house.feedback)
-    assert useless == 1
-    assert {(one.query, one.episodes, one.project) for one in judged} == {
+    heard = of_feedback(house.feedback)
+    assert (heard.left_out, heard.useless) == (1, 2)
+    assert {(one.query, one.episodes, one.project) for one in heard.queries} == {
         ("who?", (1, 4), None),
         ("who?", (1,), "house"),
     }
-    assert [one.episodes for one in of_feedback(house.feedback, "house")[0]] == [(1,)]
+    assert [one.episodes for one in of_feedback(house.feedback, "house").queries] == [(1,)]
     with pytest.raises(NotFound):
         of_feedback(house.feedback, "car")
 
@@ -131,16 +131,28 @@ def judged_by_hand(memory: Memory, judged: list[Judged]) -> None:
                 memory.feedback.add(one.query, hit.episode.id, False, project="p")
 
 
-def test_tune_finds_by_feedback_what_it_finds_by_a_file(tmp_path: Path) -> None:
+def test_tune_finds_by_feedback_what_it_finds_by_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Memory.open(tmp_path / "noisy.db", embedder=Noise(dimension=6)) as memory:
         judged = fill(memory)
         judged_by_hand(memory, judged)
-        by_feedback = tune(memory, of_feedback(memory.feedback)[0])
+        by_feedback = tune(memory, of_feedback(memory.feedback).queries)
         by_file = tune(memory, judged)
         assert by_feedback.queries == by_file.queries == 60
         assert by_feedback.chosen == by_file.chosen
         assert by_feedback.held_out == pytest.approx(by_file.held_out, abs=0.02)
         assert not by_feedback.refused
+
+        memory.feedback.add("what else?", 150, False, project="p")
+        useless = [said for said in memory.feedback.page(limit=500).items if not said.useful]
+        monkeypatch.setattr(cli.Memory, "open", lambda db: _Kept(memory))
+        monkeypatch.setenv("TWOFOLD_DB", str(memory.path))
+        words = ["tune", "--feedback", "--project", "p"]
+        assert len(useless) > 1
+        before = memory.prior()
+        done = CliRunner().invoke(cli.twofold, [*words, "--apply", "--json"], catch_exceptions=False)
+        told = json.loads(done.stdout)
+        assert (told["queries"], told["leftOut"], told["useless"], told["applied"]) == (60, 1, len(useless), True)
+        assert memory.prior() == by_feedback.chosen != before
 
 
 def test_the_commands_say_list_and_take_back_and_tune_reads_them(tmp_path: Path) -> None:
@@ -159,8 +171,12 @@ def test_the_commands_say_list_and_take_back_and_tune_reads_them(tmp_path: Path)
     assert "more with: --after" in run("feedback", "list", "--limit", "1")
     run("feedback", "remove", "1")
     assert run("feedback", "list") == f"2  episode 1 was useless to {QUERY!r}, asked everywhere\n"
-    with pytest.raises(InvalidInput, match="at least 20"):
-        CliRunner().invoke(cli.twofold, ["tune", "--feedback", "--db", file], catch_exceptions=False)
+    few = CliRunner().invoke(cli.twofold, ["tune", "--feedback", "--db", file])
+    assert few.output.startswith(
+        "0 queries with a useful episode; 1 without one are left out; an episode was useless 1"
+    )
+    assert isinstance(few.exception, InvalidInput)
+    assert "at least 20" in str(few.exception)
     both = CliRunner().invoke(cli.twofold, ["tune", "judged.jsonl", "--feedback", "--db", file])
     assert both.exit_code == 2
     assert "--feedback" in both.output

@@ -444,7 +444,7 @@ def test_forgetting_a_session_or_a_project_takes_all_of_it_and_nothing_else(memo
     assert memory.forget(project="q") == 1
     assert set(contents(memory.recall("apple"))) == {"apple t p", "apple s None"}
     assert [project.name for project in memory.projects()] == ["p"]
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_a_purge_leaves_no_trace_in_the_file(memory: Memory, tmp_path: Path) -> None:

@@ -6,25 +6,23 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
 from twofold import __version__, output, samples
+from twofold.cli_history import import_
 from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
 from twofold.cli_quality import bench, eval_, tune
 from twofold.cli_service import feedback, serve, token
 from twofold.errors import InvalidInput, TwofoldError
-from twofold.importers import KINDS, Losses, read
+from twofold.importers import Losses, read
 from twofold.memory import Memory
-from twofold.messages import check
 from twofold.settings import spec
-from twofold.types import ROLES, Message, Role
+from twofold.types import ROLES, Role
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -152,29 +150,6 @@ def why_not(
     output.show(told, as_json, lambda: [f"{told.stage}: {told.sentence}"])
 
 
-@twofold.command(name="import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--as", "kind", type=click.Choice(KINDS), help="Read as this kind instead of looking at the content.")
-@click.option("--project", help="Put the sessions into this project.")
-@database
-@as_json
-def import_(paths: tuple[Path, ...], kind: str | None, project: str | None, db: Path | None, as_json: bool) -> None:
-    """Bring in exported histories; what is there already stays as it is."""
-
-    def messages(losses: Losses) -> Iterator[Message]:
-        for path in paths:
-            for message in read(path, losses, kind=kind):
-                yield check(replace(message, project=project) if project else message)
-
-    # Read once before anything is written: a file that is broken at its end leaves nothing half imported.
-    total = sum(1 for _ in messages(Losses()))
-    losses = Losses()
-    with Memory.open(db) as memory, bar("messages", total) as progress:
-        report = memory.import_(messages(losses), progress=progress)
-    told = {"report": report, "losses": dict(losses)}
-    output.show(told, as_json, lambda: output.report(report, cast("Counter[str]", losses)))
-
-
 @twofold.command()
 @in_project
 @database
@@ -276,13 +251,32 @@ def status(db: Path | None, as_json: bool) -> None:
 
 
 @twofold.command()
+@click.option("--repair", is_flag=True, help="Mend from the file what can be mended.")
 @database
 @as_json
-def embed(db: Path | None, as_json: bool) -> None:
+def doctor(repair: bool, db: Path | None, as_json: bool) -> None:
+    """Compare the file with every index; exit with 1 where something is wrong, or still is after --repair."""
+    with Memory.open(existing(db)) as memory:
+        report = memory.doctor(repair=repair)
+    output.show(report, as_json, lambda: output.report_of_doctor(report))
+    if not report.is_healthy:
+        sys.exit(1)
+
+
+@twofold.command()
+@click.option("--model", help="Make all anew by this model, then use it: minilm, fastembed:..., openai:...")
+@click.option("--drop-old", is_flag=True, help="Then remove the vectors of all other models.")
+@database
+@as_json
+def embed(model: str | None, drop_old: bool, db: Path | None, as_json: bool) -> None:
     """Make the vectors that are missing."""
-    with Memory.open(existing(db)) as memory, bar("episodes", memory.status().waiting) as progress:
-        made = memory.embed_missing(progress=progress)
-    output.show({"embedded": made}, as_json, lambda: [f"made vectors for {output.count(made, 'episode')}"])
+    with Memory.open(existing(db), embedder=model or "default") as memory:
+        state = memory.status()
+        with bar("episodes", state.waiting) as progress:
+            made = memory.embed_missing(progress=progress)
+        dropped = memory.drop_old_vectors() if drop_old else None
+    done = {"model": state.model, "embedded": made, "dropped": dropped or 0}
+    output.show(done, as_json, lambda: output.embedded(state.model, made, dropped))
 
 
 @twofold.command()
@@ -298,7 +292,7 @@ def demo(db: Path | None, as_json: bool) -> None:
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 
 
-for command in (bench, eval_, tune, feedback, serve, token):
+for command in (bench, eval_, import_, tune, feedback, serve, token):
     twofold.add_command(command)
 
 

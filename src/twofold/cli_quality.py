@@ -68,15 +68,18 @@ def tune(
             prior = memory.set_prior(None)
         output.show(prior, as_json, lambda: [f"recall uses again: {output.prior(prior)}"])
         return
-    useless = 0
     with Memory.open(existing(db)) as memory:
         if file:
-            queries = list(judged.read(file, project))
+            heard, queries = None, list(judged.read(file, project))
         else:
-            queries, useless = judged.of_feedback(memory.feedback, project)
+            heard = judged.of_feedback(memory.feedback, project)
+            queries = list(heard.queries)
+            if not as_json:
+                output.show(None, False, partial(output.heard, heard))  # first: it tells why there may be too few
         with bar("queries", len(queries)) as progress:
             result = choose_prior(memory, queries, apply=apply, progress=progress)
-    output.show(result, as_json, lambda: [*output.tuning(result), *output.useless(useless)])
+    counts = {"leftOut": heard.left_out, "useless": heard.useless} if heard else {}
+    output.show(output.plain(result) | counts, as_json, partial(output.tuning, result))
 
 
 @click.command()

@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+import apsw
 
 from twofold.embed import ModelInfo
 from twofold.engines import Engine, Layout, Quantization
@@ -29,12 +32,14 @@ from twofold.store import Store, models, outbox, rows
 from twofold.store.lock import Lock
 from twofold.store.outbox import Kind
 from twofold.text import ANALYSER
+from twofold.types import Lag
 from twofold.vectors import VectorIndex
 from twofold.vectors.exact import ExactIndex
 from twofold.vectors.external import ExternalIndex
 from twofold.vectors.points import points as vectors
 
 LOADERS: Mapping[Kind, Loader] = {"vectors": vectors, "words": words}
+GIVEN_UP = 7 * 86_400_000_000  # microseconds for which the oldest has waited
 NICE = 10  # how much the process that builds an index gives way to others
 
 
@@ -49,9 +54,15 @@ class Indexes:
 
     def deliver(self) -> None:
         """Tell the indexes outside the file all there is, now. Raises EngineError."""
-        for replica in self.replicas:
-            while replica.deliver():
-                pass
+        with self.courier.held() if self.courier else nullcontext():
+            for replica in self.replicas:
+                while replica.deliver():
+                    pass
+
+    def lags(self, db: apsw.Connection) -> tuple[Lag, ...]:
+        """What each index outside the file has still to be told."""
+        problem = self.courier.problem if self.courier else None
+        return tuple(Lag(one.engine.name, one.kind, *one.lag(db), problem) for one in self.replicas)
 
     def close(self) -> None:
         """Let go of what is outside the file, once it was told what can be told in a few seconds."""
@@ -70,6 +81,7 @@ def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value
     outside = "edge" if where == "exact" else where
     by_words, by_meaning = settings["keyword"] == "qdrant", where != "exact" and model is not None
     if not by_words and not by_meaning:
+        _give_up(store, ())
         return Indexes(Fts5Index(store), ExactIndex(store, model) if model else None, None)
     role = Lock(store.path.with_name(store.path.name + "-courier"))
     engine = edge(store, role) if outside == "edge" else server(store, settings)
@@ -89,6 +101,7 @@ def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value
             lambda db: models.find(db, model.key),
         )
     replicas = tuple(one for one in (meaning_replica, word_replica) if one)
+    _give_up(store, replicas)
     keyword = Fts5Index(store, Outside(word_replica) if word_replica else None)
     found: VectorIndex | None = None
     if model:
@@ -97,6 +110,19 @@ def open_indexes(store: Store, model: ModelInfo | None, base: Mapping[str, Value
     store.after_write = courier.wake
     courier.wake()
     return Indexes(keyword, found, courier, replicas)
+
+
+def _give_up(store: Store, replicas: Collection[Replica]) -> None:
+    """Forget the indexes of earlier settings to which nobody has told anything for a week, so that no queue grows."""
+    wanted = {(one.engine.name, one.kind, one.options) for one in replicas}
+    with store.read() as db:
+        others = [one for one in outbox.targets(db) if (one.engine, one.kind, one.options) not in wanted]
+        left = [one for one in others if outbox.lag(db, one.id)[1] > GIVEN_UP]
+    for target in left:
+        with store.write() as db:
+            outbox.drop(db, target.id)
+        if target.engine == "edge":
+            edge(store).drop(target.collection)
 
 
 def edge(store: Store, owner: Lock | None = None) -> EdgeEngine:

@@ -32,6 +32,15 @@ class Judged:
     place: str = "a judged query"
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The judged queries in feedback; how many had nothing useful and are left out, how often a hit was useless."""
+
+    queries: tuple[Judged, ...]
+    left_out: int
+    useless: int
+
+
 def read(path: Path, project: str | None = None) -> Iterator[Judged]:
     """The judged queries of a file; `project` is that of the lines that name none.
 
@@ -50,12 +59,14 @@ def read(path: Path, project: str | None = None) -> Iterator[Judged]:
             raise ImportFailed(f"{place}: {error}") from None
 
 
-def of_feedback(feedback: Feedback, project: str | None = None) -> tuple[list[Judged], int]:
-    """The queries of which a user found some episode useful, and how many there are of which none was.
+def of_feedback(feedback: Feedback, project: str | None = None) -> Heard:
+    """What users said of hits as judged queries: of those that were asked in a project, or of all.
 
-    Those that were asked in a project, or all. Raises NotFound.
+    The episodes found useful answer a query. One found useless is known not to, which is what any other is taken
+    for as well. Raises NotFound.
     """
     useful: dict[tuple[str, str | None, str | None], list[int]] = {}
+    useless = 0
     after: str | None = None
     while True:
         page = feedback.page(project=project, after=after, limit=MOST_PAGE)
@@ -63,15 +74,17 @@ def of_feedback(feedback: Feedback, project: str | None = None) -> tuple[list[Ju
             found = useful.setdefault((said.query, said.session, said.project), [])
             if said.useful:
                 found.append(said.episode)
+            else:
+                useless += 1
         after = page.next
         if after is None:
             break
-    judged = [
+    queries = tuple(
         Judged(query, tuple(sorted(episodes)), (), session, project, f"the feedback on {query[:40]!r}")
         for (query, session, project), episodes in useful.items()
         if episodes
-    ]
-    return judged, len(useful) - len(judged)
+    )
+    return Heard(queries, len(useful) - len(queries), useless)
 
 
 def _judged(place: str, row: dict[str, Any]) -> Judged:

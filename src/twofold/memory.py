@@ -7,16 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
-from typing import Literal
 
-from twofold import health, priors, retrieve
+from twofold import health, priors, reembed, retrieve
 from twofold import messages as incoming
 from twofold import settings as known_settings
 from twofold.catalog import Catalog
 from twofold.context import Assembler, Held
+from twofold.doctor import Doctor, Report
 from twofold.embed import Embedder
-from twofold.embed.minilm import MiniLM
 from twofold.entities import Entities
 from twofold.entityindex import EntityIndex
 from twofold.errors import Conflict, InvalidInput
@@ -43,7 +41,7 @@ from twofold.types import (
     Status,
     WhyNot,
 )
-from twofold.writer import BATCH, Progress, Writer
+from twofold.writer import Progress, Writer
 
 
 class Memory:
@@ -84,21 +82,22 @@ class Memory:
         cls,
         path: str | Path | None = None,
         *,
-        embedder: Embedder | Literal["default"] | None = "default",
+        embedder: Embedder | str | None = "default",
         reranker: Reranker | None = None,
     ) -> Memory:
         """Open a database file, made if it is not there; without a path the user's own.
 
-        `embedder` makes the vectors: the bundled model unless another is given; None stores and finds by
-        words alone. `reranker` puts the first hits of every recall in order again; by default there is none.
-        Raises StoreError or InvalidInput (a bad setting in the environment or the TOML file).
+        `embedder` makes the vectors: by default the model that made the store's, in an empty store the one that
+        the setting embedModel names; else an object or a name (docs/models.md). None stores and finds by words
+        alone. `reranker` puts the first hits of every recall in order again; by default there is none. Raises
+        StoreError, InvalidInput (also for a bad setting), and for a model by name EmbedderError and MissingExtra.
         """
         base = known_settings.base()
         file = Path(path) if path is not None else known_settings.database()
         if path is None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        chosen = MiniLM(threads=int(base["embedThreads"])) if isinstance(embedder, str) else embedder
         store = Store(file)
+        chosen = reembed.opened(store, embedder, base)
         return cls(store, open_indexes(store, chosen.info if chosen else None, base), chosen, base, reranker)
 
     def within(self, project: int) -> Memory:
@@ -119,9 +118,7 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -170,24 +167,29 @@ class Memory:
         """
         prepared = self._writer.prepare([incoming.check(self._at_home(message)) for message in messages])
         with self._store.write() as db:
-            ids = self._writer.store(prepared)
+            ids = self._writer.store(prepared).new
             stored = rows.episodes(db, ids)
         return [stored[id_] for id_ in ids]
 
-    def import_(self, messages: Iterable[Message], *, progress: Progress | None = None) -> ImportReport:
-        """Store a stream of messages in batches; what a batch holds is durable and can be found at once.
+    def import_(
+        self,
+        messages: Iterable[Message],
+        *,
+        progress: Progress | None = None,
+        embed: bool = True,
+        embedding: Progress | None = None,
+        dry_run: bool = False,
+    ) -> ImportReport:
+        """Store a stream of messages in batches; what a batch holds is durable and can be found by words at once.
 
-        A message whose `source` its session already has is left as it is, one that is nothing but quoted memory is
-        left out. `progress` is called with the number of messages taken so far. Raises InvalidInput at the first
-        message that cannot be stored, naming its place; the batches before stay.
+        A message of a known `source` replaces its words if it has others, unless they were edited here; one that is
+        nothing but quoted memory is left out. `progress` is told how many messages were taken. With `embedding`
+        vectors are made when all is stored, and it is told how many; without `embed` they are left to
+        `embed_missing`. A `dry_run` stores nothing. Raises InvalidInput at the first message that cannot be stored,
+        naming its place; the batches before stay.
         """
-        added = taken = 0
-        touched: set[tuple[str | None, str]] = set()
-        for stored, read in self._writer.stream(incoming.batches(map(self._at_home, messages), BATCH, touched)):
-            added, taken = added + stored, taken + read
-            if progress:
-                progress(taken)
-        return ImportReport(added, taken - added, len(touched), self._waiting())
+        home = map(self._at_home, messages)
+        return self._writer.import_(home, progress, embed=embed, embedding=embedding, dry_run=dry_run)
 
     def edit(self, episode: int, content: str) -> Episode:
         """Give an episode other words; the old ones and their vector are gone in the same transaction."""
@@ -344,13 +346,13 @@ class Memory:
             return self.prior()
 
     def status(self) -> Status:
-        """What the store holds, and how many episodes wait for a vector."""
+        """What the store holds, how many episodes wait for a vector, and what indexes outside the file wait for."""
         self._reach.must_be_whole("see what the whole store holds")
-        return health.status(self._store, self._vectors, self._embedder)
+        return health.status(self._store, self._indexes, self._embedder)
 
     def health(self) -> dict[str, Part]:
-        """Whether store, keywordIndex, vectors and embedder work, each tried out."""
-        return health.parts(self._store, self._keyword, self._vectors, self._retriever)
+        """Whether store, keywordIndex, vectors, externalIndex and embedder work, each tried out."""
+        return health.parts(self._store, self._indexes, self._retriever)
 
     def purge(self) -> None:
         """Rewrite the file, so that no trace of any deleted text stays in its free pages."""
@@ -363,14 +365,17 @@ class Memory:
         until the last is done. Raises EmbedderError at the first batch that fails; what was made stays.
         """
         self._reach.must_be_whole("make the vectors of the whole store")
-        done = self._writer.embed_missing(progress)
-        self.entities.embed_missing()
-        return done
+        return reembed.complete(self._store, self._vectors, self._embedder, self.entities.embed_missing, progress)
 
-    def check(self) -> None:
-        """FTS5's integrity check and SQLite's. Raises StoreError when the file is damaged."""
-        self._keyword.check()
-        self._store.check()
+    def drop_old_vectors(self) -> int:
+        """Remove the vectors of all models but the one in use; returns how many. Raises Conflict if it is another's."""
+        self._reach.must_be_whole("remove vectors of the whole store")
+        return reembed.drop_old(self._store, self._embedder.info if self._embedder else None)
+
+    def doctor(self, *, repair: bool = False) -> Report:
+        """Compare the file with every index; with `repair` mend what can be mended. Damage is a finding, no error."""
+        self._reach.must_be_whole("examine the whole store")
+        return Doctor(self._store, self._indexes).examine(repair=repair)
 
     def demo(self, history: Iterable[Message], questions: Iterable[tuple[str, str | None]]) -> list[Recall]:
         """Import a sample history and ask it questions, each a text and the project it is about."""
@@ -381,10 +386,6 @@ class Memory:
         with self._store.read() as db:
             stored = rows.read_settings(db)
         return dict(self._base) | {name: value for name, value in stored.items() if name in known_settings.SPECS}
-
-    def _waiting(self) -> int:
-        with self._store.read() as db:
-            return self._vectors.counts()[1] if self._vectors else rows.counts(db)[2]
 
     def _at_home(self, message: Message) -> Message:
         """The message, put into the one project that is in reach where the door opens on one. Raises NotFound."""

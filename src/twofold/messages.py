@@ -17,6 +17,8 @@ MOST_ID = 2**63 - 1  # SQLite's
 MOST_NAME = 512  # characters of a session's, project's or source's name
 MOST_DEPTH = 64  # of metadata, values in values
 
+_as_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
 
 def check(message: Message) -> Message:
     """The message without memory that it quotes. Raises InvalidInput naming what cannot be stored, and the way out."""
@@ -35,21 +37,29 @@ def check(message: Message) -> Message:
         _ = message.time and message.time.astimezone(timezone.utc)
     except OverflowError:
         raise InvalidInput(f"time {message.time} is outside the years 1 to 9999 in UTC; give another") from None
-    _check_metadata(message.metadata)
+    check_metadata(message.metadata)
     return message if text == message.content else replace(message, content=text)
 
 
-def _check_metadata(metadata: Mapping[str, object]) -> None:
+def check_metadata(metadata: Mapping[str, object]) -> None:
     """Refuse what could not be given back: to a reader of JSON, in UTF-8, inside answers that nest it deeper still."""
+    if isinstance(metadata, Mapping) and not metadata:
+        return
     try:
-        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode()
+        _as_json(dict(metadata)).encode()
         level: list[object] = [metadata]
         for _ in range(MOST_DEPTH):
             level = [inner for outer in level for inner in _members(outer)]
+            if not level:
+                return
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"metadata cannot be kept as JSON ({error}); give plain finite values") from None
-    if level:
-        raise InvalidInput(f"metadata is nested more than {MOST_DEPTH} deep; give flatter values")
+    raise InvalidInput(f"metadata is nested more than {MOST_DEPTH} deep; give flatter values")
+
+
+def is_hidden(message: Message) -> bool:
+    """Whether a message is kept without being recalled: one whose metadata say `"hidden": true`."""
+    return message.metadata.get("hidden") == 1  # which is what SQLite reads of true
 
 
 def _members(value: object) -> Iterable[object]:

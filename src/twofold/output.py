@@ -11,6 +11,9 @@ from typing import Any
 
 import click
 
+from twofold.doctor import Report
+from twofold.history import Brought
+from twofold.judged import Heard
 from twofold.retrieve import Prior
 from twofold.settings import SPECS
 from twofold.tune import Gain, Tuning
@@ -20,7 +23,6 @@ from twofold.types import (
     Episode,
     Explanation,
     Hit,
-    ImportReport,
     Judgement,
     Project,
     Recall,
@@ -145,12 +147,32 @@ def projects(listed: Iterable[Project]) -> Iterator[str]:
         yield f"{one.id:5}  {one.name}  {count(one.sessions, 'session')}, {count(one.episodes, 'episode')}"
 
 
-def report(done: ImportReport, losses: Mapping[str, int]) -> Iterator[str]:
-    """What an import did, and what it could not take as it stood."""
-    yield f"added {count(done.added, 'episode')} in {count(done.sessions, 'session')}; {done.duplicates:,} were there"
-    yield from (f"  {times:,} x {reason}" for reason, times in sorted(losses.items()))
-    if done.waiting:
-        yield f"{count(done.waiting, 'episode')} without a vector; make them with: twofold embed"
+def brought(done: Brought, dry_run: bool) -> Iterator[str]:
+    """What an import did, and everything that it could not take as it stood."""
+    report, losses = done.report, done.losses
+    yield f"{'would add' if dry_run else 'added'} {count(report.added, 'episode')} in " + "; ".join(
+        [
+            count(report.sessions, "session"),
+            *([f"{report.updated:,} updated"] if report.updated else []),
+            f"{report.duplicates:,} were there",
+            *([f"{report.kept:,} were edited here and stay so"] if report.kept else []),
+        ]
+    )
+    if done.entities:
+        yield f"{'would add or change' if dry_run else 'added or changed'} {done.entities:,} entities"
+    span = f", {losses.first:%Y-%m-%d} to {losses.last:%Y-%m-%d}" if losses.first and losses.last else ""
+    yield f"read {count(losses.messages, 'message')} of {count(losses.conversations, 'conversation')}{span}"
+    for heading, kind in (
+        ("not taken", losses.skipped),
+        ("kept by name alone", losses.placeholders),
+        ("of unknown types", losses.unknown),
+        ("taken otherwise than it stood", losses.changed),
+    ):
+        if kind:
+            yield f"{heading}:"
+            yield from (f"  {times:,} x {reason}" for reason, times in kind.items())
+    if report.waiting and not dry_run:
+        yield f"{count(report.waiting, 'episode')} without a vector; make them with: twofold embed"
 
 
 def settings(values: Mapping[str, object]) -> Iterator[str]:
@@ -167,6 +189,35 @@ def status(state: Status) -> Iterator[str]:
         state.episodes, "episode"
     )
     yield f"vectors   {state.vectors:,} of {state.model or 'no model'}; {state.waiting:,} waiting"
+    if state.current and state.model and state.current != state.model:
+        yield f"          those in use are of {state.current}"
+    if state.building:
+        yield f"building  {state.building.vectors:,} of {state.building.model}; {state.building.waiting:,} to go: " + (
+            f"twofold embed --model {state.building.model}"
+        )
+    for lag in state.external_indexes:
+        built = "" if lag.serves else ", still built"
+        oldest = f" for up to {lag.seconds:,.0f} s" if lag.waiting else ""
+        yield f"{lag.engine:9} {lag.kind}{built}; {lag.waiting:,} to be told{oldest}"
+        if lag.problem:
+            yield f"          {lag.problem}"
+
+
+def embedded(model: str | None, made: int, dropped: int | None) -> Iterator[str]:
+    """What the making of vectors did."""
+    yield f"made vectors for {count(made, 'episode')}; recall uses those of {model}"
+    if dropped is not None:
+        yield f"removed {count(dropped, 'vector')} of other models"
+
+
+def report_of_doctor(report: Report) -> Iterator[str]:
+    """What was wrong, what of it is mended, and what is left to do."""
+    for finding in report.findings:
+        state = "mended" if finding.repaired else "wrong"
+        yield f"{state:6}  {finding.part}: {finding.count:,} x {finding.problem}"
+    if not report.findings:
+        yield "nothing is wrong"
+    yield from report.left_to_do
 
 
 def prior(one: Prior) -> str:
@@ -207,10 +258,12 @@ def judgement(said: Judgement) -> str:
     return f"{said.id}  episode {said.episode} was {useful} to {query!r}, asked {where}"
 
 
-def useless(queries: int) -> Iterator[str]:
-    """What feedback tells nothing of."""
-    if queries:
-        yield f"left out were {queries:,} for which nothing was found useful"
+def heard(feedback: Heard) -> Iterator[str]:
+    """What there is in feedback to learn from."""
+    yield (
+        f"{len(feedback.queries):,} queries with a useful episode; {feedback.left_out:,} without one are left out; "
+        f"an episode was useless {count(feedback.useless, 'time')}"
+    )
 
 
 def _gain(gain: Gain) -> str:

@@ -153,6 +153,36 @@ SPECS: Mapping[str, Spec] = {
         Spec("qdrantShards", 1, "shards of a collection that is made", 1, 1024, at_start=True),
         Spec("qdrantReplicas", 1, "copies of each shard of a collection that is made", 1, 16, at_start=True),
         Spec("qdrantTimeout", 10, "seconds that one call to that server may take", 1, 600, at_start=True),
+        Spec(
+            "embedModel",
+            "minilm",
+            "model of a store that has no vectors yet: minilm, fastembed:NAME or openai:NAME; others keep their own "
+            "(twofold embed --model)",
+            at_start=True,
+        ),
+        Spec(
+            "embedBaseUrl",
+            "https://api.openai.com/v1",
+            "address of the OpenAI-compatible server of a model openai:NAME; none other is asked",
+            pattern=r"https?://[^\s/]+(/\S*)?",
+            at_start=True,
+        ),
+        Spec("embedApiKey", "", "key for that server", at_start=True, secret=True),
+        Spec(
+            "embedTimeout",
+            15,
+            "seconds that a query waits for that server; a batch of messages waits four times as long",
+            1,
+            3600,
+            at_start=True,
+        ),
+        Spec(
+            "allowDownload",
+            "off",
+            "whether a model fastembed:NAME may be fetched where it is not on disk",
+            choices=("off", "on"),
+            at_start=True,
+        ),
         Spec("embedThreads", 0, "threads of the embedder, 0 for one a core; taken at the next start", 0, 64),
     )
 }

@@ -109,7 +109,19 @@ class _Word(NamedTuple):
 
 def index_terms(text: str) -> list[str]:
     """The terms of a text, in its order, repeated as often as they occur."""
-    return [term for chunk in _chunks(text) for word in _analyse(chunk) for term in word.indexed]
+    return [term for word in compounds(text) for term in terms_of(word)]
+
+
+def compounds(text: str) -> list[str]:
+    """The words of a text, those that signs join as one; what is no word is left out."""
+    if text.isascii():
+        return _ASCII_CHUNK.findall(text)
+    return _CHUNK.findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+
+
+def terms_of(compound: str) -> tuple[str, ...]:
+    """The terms that one of `compounds` is indexed by."""
+    return tuple(term for word in _analyse(compound) for term in word.indexed)
 
 
 def query_words(text: str) -> list[str]:
@@ -162,15 +174,9 @@ def _is_spaced(character: str) -> bool:
 
 
 def _asked(text: str) -> list[_Word]:
-    words = [word for chunk in _chunks(text) for word in _analyse(chunk) if word.asked]
+    words = [word for chunk in compounds(text) for word in _analyse(chunk) if word.asked]
     strong = [word for word in words if not word.weak]
     return strong if any(word.surface for word in strong) else words
-
-
-def _chunks(text: str) -> list[str]:
-    if text.isascii():
-        return _ASCII_CHUNK.findall(text)
-    return _CHUNK.findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def _analyse(chunk: str) -> tuple[_Word, ...]:

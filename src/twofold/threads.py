@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from twofold.scopes import Reach
 from twofold.store import Store, rows
+from twofold.store import threads as stored
 from twofold.types import Session
 
 Said = Sequence[tuple[str, ...]]  # of each message the role and what else tells it from others, oldest first
@@ -36,22 +37,16 @@ class Threads:
             elif project:
                 home = self._reach.project_id(db, project)
             digest = _digest(home, said)
-            if db.execute("SELECT 1 FROM threads WHERE digest = ?", (digest,)).get is None:
+            if not stored.known(db, digest):
                 return None
         with self._store.write() as db:
-            # The digest begins with the project; the row is asked all the same, so that no scope hangs on a hash alone.
-            found: int | None = db.execute(
-                """DELETE FROM threads WHERE digest = ?1
-                AND (SELECT project_id FROM sessions WHERE id = session_id) IS ?2 RETURNING session_id""",
-                (digest, home),
-            ).get
+            found = stored.take(db, digest, home)
             return None if found is None else rows.session(db, found)
 
     def put(self, said: Said, session: int) -> None:
         """From now on the conversation in which this was said goes on in that session, if it is still there."""
         with self._store.write() as db:
-            digest = _digest(rows.project_of_session(db, session), said)
-            db.execute("INSERT OR REPLACE INTO threads SELECT ?, id FROM sessions WHERE id = ?", (digest, session))
+            stored.put(db, _digest(rows.project_of_session(db, session), said), session)
 
 
 def _digest(project: int | None, said: Said) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from twofold import messages as incoming
 from twofold.errors import Conflict, NotFound
 from twofold.scopes import Reach
 from twofold.store import Store, rows
+from twofold.store import tokens as stored
 from twofold.types import Token
 
 PREFIX = "twofold_"  # so that a lost one is known for what it is
 BYTES = 32
-
-_TOKEN = "SELECT t.id, t.name, p.name, t.created FROM tokens t LEFT JOIN projects p ON p.id = t.project_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +38,24 @@ class Tokens:
 
         secret = PREFIX + secrets.token_urlsafe(BYTES)
         with self._store.write() as db:
-            if db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).get:
-                raise Conflict(f"there is a token {name!r} already; take another name or remove it")
             project_id = self._reach.project_id(db, project)
-            created = rows.microseconds(datetime.now(timezone.utc))
-            db.execute(
-                "INSERT INTO tokens (name, digest, project_id, created) VALUES (?, ?, ?, ?)",
-                (name, _digest(secret), project_id, created),
-            )
-            return _token(db.execute(f"{_TOKEN} WHERE t.id = ?", (db.last_insert_rowid(),)).fetchone()), secret
+            made = stored.add(db, name, _digest(secret), project_id, rows.microseconds(datetime.now(timezone.utc)))
+            if made is None:
+                raise Conflict(f"there is a token {name!r} already; take another name or remove it")
+            return made, secret
 
     def list(self) -> list[Token]:
         """All tokens, the oldest first."""
         self._reach.must_be_whole("list tokens")
         with self._store.read() as db:
-            return [_token(row) for row in db.execute(f"{_TOKEN} ORDER BY t.id")]
+            return stored.all_of_them(db)
 
     def remove(self, name: str) -> None:
         """Take a token back; it opens nothing from now on. Raises NotFound."""
         self._reach.must_be_whole("remove tokens")
         incoming.name("token", name)
         with self._store.write() as db:
-            db.execute("DELETE FROM tokens WHERE name = ?", (name,))
-            if not db.changes():
+            if not stored.remove(db, name):
                 raise NotFound(f"there is no token {name!r}; list them with: twofold token list")
 
     def grant(self, secret: str) -> Grant | None:
@@ -72,7 +65,7 @@ class Tokens:
         digest = _digest(secret)
         found = None
         with self._store.read() as db:
-            for known, project in db.execute("SELECT digest, project_id FROM tokens"):
+            for known, project in stored.digests(db):
                 if hmac.compare_digest(known, digest):
                     found = Grant(project)
         return found
@@ -80,15 +73,10 @@ class Tokens:
     def exist(self) -> bool:
         """Whether the store has any token."""
         with self._store.read() as db:
-            return bool(db.execute("SELECT 1 FROM tokens LIMIT 1").get)
+            return bool(stored.digests(db))
 
 
 def _digest(secret: str) -> str:
     import hashlib
 
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _token(row: Any) -> Token:
-    id_, name, project, created = row
-    return Token(id_, name, project, rows.moment(created))

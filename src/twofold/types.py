@@ -243,12 +243,37 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did: new episodes, messages that were there already, and those without a vector yet."""
+    """What an import did with the messages that it was given, and to how many sessions they belong.
+
+    `added` are new, `updated` have other words at their source than before, `duplicates` were there already, `kept`
+    have other words at their source and were edited here, so that they stay as they are. `waiting` episodes of the
+    whole store have no vector yet.
+    """
 
     added: int
+    updated: int
     duplicates: int
+    kept: int
     sessions: int
     waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class LossReport:
+    """What was read of histories, and all that was not taken as it stood: how often, by reason, in plain words.
+
+    `skipped` is not in the store, `placeholders` are there by name alone, `unknown` types gave what text they held,
+    `changed` was taken otherwise than it stood. `first` and `last` are the times of the messages.
+    """
+
+    conversations: int
+    messages: int
+    first: datetime | None
+    last: datetime | None
+    skipped: Mapping[str, int]
+    placeholders: Mapping[str, int]
+    unknown: Mapping[str, int]
+    changed: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +298,35 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Build:
+    """Vectors of another model that are made beside those in use: how many episodes have one, and how many wait."""
+
+    model: str
+    vectors: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What one index outside the file has still to be told: how many points, the oldest for how many seconds.
+
+    Until it `serves` the file answers alone. `problem` is what this process met when it last tried to tell it.
+    """
+
+    engine: str
+    kind: Literal["vectors", "words"]
+    serves: bool
+    waiting: int
+    seconds: float
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """What a store holds. `waiting` episodes have no vector of the current model yet."""
+    """What a store holds. Of the model that it was opened with, `waiting` episodes have no vector yet.
+
+    `current` is the model whose vectors are searched, None where there are none; `building` those that are made beside.
+    """
 
     path: str
     bytes: int
@@ -285,3 +337,6 @@ class Status:
     vectors: int
     waiting: int
     model: str | None
+    current: str | None = None
+    building: Build | None = None
+    external_indexes: tuple[Lag, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -11,16 +12,17 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import mentions
+from twofold import mentions, reembed
 from twofold import messages as incoming
-from twofold.embed import Embedder, ModelInfo
+from twofold.embed import Embedder
 from twofold.errors import EmbedderError
 from twofold.keyword import KeywordIndex
-from twofold.store import Store, rows, vectors
-from twofold.types import Message, Scope
+from twofold.store import Store, rows, sources, vectors
+from twofold.types import ImportReport, Message, Scope
 from twofold.vectors import VectorIndex
 
-BATCH = 512  # episodes that an import, or the making of missing vectors, commits at once
+BATCH = 512  # episodes that an import commits at once
+LARGE_BATCH = 4096  # of an import that makes no vectors
 
 Pieces = NDArray[np.float32]
 Progress = Callable[[int], None]
@@ -28,11 +30,23 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """New messages and, aligned with them, their vectors; `taken` counts those that were there already as well."""
+    """Messages to be stored and, aligned with them, their vectors.
+
+    `taken` counts those that were there already as well, `kept` those of them that were edited here.
+    """
 
     messages: list[Message]
     pieces: list[Pieces | None]
     taken: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The ids of new episodes, and of those whose words were replaced by what their source says now."""
+
+    new: list[int]
+    changed: list[int]
 
 
 class Writer:
@@ -46,37 +60,96 @@ class Writer:
         self._vectors = vectors
         self._embedder = embedder
 
-    def prepare(self, messages: Sequence[Message]) -> Prepared:
-        """What is new of checked messages, with its vectors; nothing is written yet."""
+    def prepare(self, messages: Sequence[Message], *, embed: bool = True) -> Prepared:
+        """What of checked messages is new or says something new, with its vectors; nothing is written yet."""
         with self._store.read() as db:
-            known = rows.known_sources(db, messages)
-        new = [message for message, there in zip(messages, known, strict=True) if not there]
-        return Prepared(new, self._embed([message.content for message in new]), len(messages))
+            sessions = sources.sessions_of(db, messages)
+            known = sources.known(db, messages, sessions)
+        wanted, kept = [], 0
+        for message in messages:
+            before = known.get(_key(message, sessions))
+            kept += before is not None and before.is_edited and before.content != message.content
+            if before is None or (before.content != message.content and not before.is_edited):
+                wanted.append(message)
+        shown = [embed and not incoming.is_hidden(message) for message in wanted]
+        made = iter(self._embed([one.content for one, is_shown in zip(wanted, shown, strict=True) if is_shown]))
+        return Prepared(wanted, [next(made) if is_shown else None for is_shown in shown], len(messages), kept)
 
-    def store(self, prepared: Prepared) -> list[int]:
-        """Store it in one transaction; the ids of those messages that another writer has not brought meanwhile."""
-        with self._store.write() as db:
-            ids = _insert(db, prepared.messages)
-            stored = [id_ for id_ in ids if id_ is not None]
-            self._keyword.put(stored)
-            self._put_vectors(ids, prepared.pieces)
-            mentions.link(db, stored)
-        return stored
+    def store(self, prepared: Prepared, *, update: bool = False) -> Written:
+        """Store it in one transaction, leaving out what another writer has brought meanwhile.
 
-    def stream(self, batches: Iterable[list[Message]]) -> Iterator[tuple[int, int]]:
-        """Store batches of checked messages, one written while the next is embedded.
-
-        Yields, for each batch that is on disk, how many of its messages were stored and how many it had.
+        A message whose source is there with other words replaces these with `update`, and is left out without.
         """
-        with ThreadPoolExecutor(1, thread_name_prefix="twofold-write") as beside:
-            writing: tuple[Future[list[int]], int] | None = None
+        with self._store.write() as db:
+            new, changed = _sorted_out(db, prepared.messages, update)
+            before = [id_ for _, id_ in changed]
+            if before:
+                self._keyword.remove(before)
+                vectors.remove(db, before)
+            for place, id_ in changed:
+                sources.replace_episode(db, id_, prepared.messages[place])
+            added = _insert(db, [prepared.messages[place] for place in new])
+            ids = [*added, *before]
+            self._keyword.put(ids)
+            places = [*new, *(place for place, _ in changed)]
+            self._put_vectors(ids, [prepared.pieces[place] for place in places])
+            mentions.link(db, rows.shown(db, ids))
+        return Written(added, before)
+
+    def import_(
+        self,
+        messages: Iterable[Message],
+        progress: Progress | None,
+        *,
+        embed: bool,
+        embedding: Progress | None,
+        dry_run: bool,
+    ) -> ImportReport:
+        """Store a stream of messages in batches.
+
+        With `embedding` the vectors are made after the last, and it is told of how many; else those of a batch while
+        the one before is written. A dry run stores nothing and counts what would be.
+        """
+        touched: set[tuple[str | None, str]] = set()
+        at_once = embed and embedding is None
+        batches = incoming.batches(messages, BATCH if at_once else LARGE_BATCH, touched)
+        added = updated = kept = taken = 0
+        for prepared, written in self._survey(batches) if dry_run else self._stream(batches, at_once):
+            added, updated = added + len(written.new), updated + len(written.changed)
+            kept, taken = kept + prepared.kept, taken + prepared.taken
+            if progress:
+                progress(taken)
+        if embed and embedding and not dry_run and self._embedder and self._vectors and self._vectors.is_current():
+            with suppress(EmbedderError):  # as at any write; `waiting` counts what has no vector
+                reembed.make_missing(self._store, self._vectors, self._embedder, embedding)
+        with self._store.read() as db:
+            waiting = self._vectors.counts()[1] if self._vectors else rows.recalled(db)
+        return ImportReport(added, updated, taken - added - updated - kept, kept, len(touched), waiting)
+
+    def _stream(self, batches: Iterable[list[Message]], embed: bool) -> Iterator[tuple[Prepared, Written]]:
+        """Store batches of checked messages; yields each when it is on disk."""
+        if not embed:  # two threads would only wait for each other
             for batch in batches:
-                prepared = self.prepare(batch)
+                prepared = self.prepare(batch, embed=False)
+                yield prepared, self.store(prepared, update=True)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="twofold-write") as beside:
+            writing: tuple[Prepared, Future[Written]] | None = None
+            for batch in batches:
+                prepared = self.prepare(batch, embed=embed)
                 if writing:
-                    yield len(writing[0].result()), writing[1]
-                writing = beside.submit(self.store, prepared), prepared.taken
+                    yield writing[0], writing[1].result()
+                writing = prepared, beside.submit(self.store, prepared, update=True)
             if writing:
-                yield len(writing[0].result()), writing[1]
+                yield writing[0], writing[1].result()
+
+    def _survey(self, batches: Iterable[list[Message]]) -> Iterator[tuple[Prepared, Written]]:
+        """What storing batches would do, as far as the file tells before it: the place of each stands for its id."""
+        for batch in batches:
+            prepared = self.prepare(batch, embed=False)
+            with self._store.read() as db:
+                new, changed = _sorted_out(db, prepared.messages, True)
+            yield prepared, Written(new, [place for place, _ in changed])
 
     def edit(self, episode: int, content: str) -> None:
         """Give an episode other words; the old ones and their vectors go in the same transaction."""
@@ -84,10 +157,12 @@ class Writer:
         with self._store.write() as db:
             if not rows.update_content(db, episode, content):
                 return  # forgotten while its text was embedded
+            sources.mark_edited(db, episode)
             vectors.remove(db, [episode])
             self._keyword.put([episode])
-            self._put_vectors([episode], pieces)
-            mentions.link(db, [episode])
+            if rows.shown(db, [episode]):
+                self._put_vectors([episode], pieces)
+                mentions.link(db, [episode])
 
     def forget_episode(self, episode: int) -> None:
         """Delete one episode."""
@@ -111,32 +186,12 @@ class Writer:
         self._keyword.purge()
         self._store.compact()
 
-    def embed_missing(self, progress: Progress | None) -> int:
-        """Make the vectors that are missing of the embedder's model, then search by that model."""
-        if self._vectors is None or self._embedder is None:
-            raise EmbedderError("this memory was opened without an embedder; open it with one")
-        done = last = 0
-        while ids := self._vectors.missing(last, BATCH):
-            last = ids[-1]
-            with self._store.read() as db:
-                contents = dict(rows.contents(db, ids))
-            pieces = _usable(self._embedder.embed_documents([contents[id_] for id_ in ids]), self._embedder.info)
-            with self._store.write() as db:
-                now = dict(rows.contents(db, ids))  # an episode may have been edited or forgotten meanwhile
-                made = [(i, p) for i, p in zip(ids, pieces, strict=True) if p is not None and now.get(i) == contents[i]]
-                self._vectors.put(made)
-            done += len(made)
-            if progress:
-                progress(done)
-        self._vectors.switch()
-        return done
-
     def _embed(self, texts: list[str]) -> list[Pieces | None]:
         """The vectors of texts; None for each that got none, which `embed_missing` makes up for."""
         if not texts or self._embedder is None or self._vectors is None or not self._vectors.is_current():
             return [None] * len(texts)
         try:
-            return _usable(self._embedder.embed_documents(texts), self._embedder.info)
+            return reembed.usable(self._embedder.embed_documents(texts), self._embedder.info)
         except EmbedderError:
             return [None] * len(texts)
 
@@ -146,30 +201,45 @@ class Writer:
             self._vectors.put(made)
 
 
-def _insert(db: apsw.Connection, messages: Sequence[Message]) -> list[int | None]:
-    """Make the rows of messages with their sessions and projects; None for a message that is there already."""
+def _key(message: Message, sessions: Mapping[tuple[str | None, str], int | None]) -> tuple[int, str]:
+    """By what a message is known in the file; by nothing that is there where it has no source or no session yet."""
+    return sessions[message.project, message.session] or 0, message.source or ""
+
+
+def _sorted_out(
+    db: apsw.Connection, messages: Sequence[Message], update: bool
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """The places of messages that are new, and of those that say something new, with the ids of their episodes."""
+    sessions = sources.sessions_of(db, messages)
+    known = sources.known(db, messages, sessions)
+    new: list[int] = []
+    changed: dict[int, int] = {}
+    seen: set[tuple[str | None, str, str]] = set()
+    for place, message in enumerate(messages):
+        before = known.get(_key(message, sessions))
+        if before is None:
+            named = (message.project, message.session, message.source or "")
+            if not message.source or named not in seen:
+                new.append(place)
+            seen.add(named)
+        elif update and before.content != message.content and not before.is_edited:
+            changed.setdefault(before.id, place)
+    return new, [(place, id_) for id_, place in changed.items()]
+
+
+def _insert(db: apsw.Connection, messages: Sequence[Message]) -> list[int]:
+    """Make the rows of new messages with their sessions and projects."""
 
     def last_time(message: Message) -> datetime | None:
         return rows.last_time(db, message.session, message.project)
 
-    ids = []
     times = incoming.times(messages, last_time, datetime.now(timezone.utc))
+    sessions: dict[tuple[str | None, str, str | None], int] = {}
+    placed = []
     for message, time in zip(messages, times, strict=True):
-        project = rows.make_project(db, message.project) if message.project else None
-        session = rows.make_session(db, message.session, project, message.title)
-        ids.append(rows.insert_episode(db, session, message, time))
-    return ids
-
-
-def _usable(vectors: Sequence[Pieces], model: ModelInfo) -> list[Pieces | None]:
-    """Vectors that have a direction; a broken embedder's zeros and NaN are as good as none."""
-    usable: list[Pieces | None] = []
-    for pieces in vectors:
-        if pieces.ndim != 2 or pieces.shape[1] != model.dimension:
-            raise EmbedderError(
-                f"{model.name} gave vectors of shape {pieces.shape}, not of {model.dimension} dimensions; "
-                "none was stored, check which model answers"
-            )
-        kept = pieces[np.isfinite(pieces).all(axis=1) & pieces.any(axis=1)]
-        usable.append(kept if len(kept) else None)
-    return usable
+        key = (message.project, message.session, message.title)
+        if key not in sessions:
+            project = rows.make_project(db, message.project) if message.project else None
+            sessions[key] = rows.make_session(db, message.session, project, message.title)
+        placed.append((sessions[key], message, time))
+    return rows.insert_episodes(db, placed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -26,7 +28,10 @@ from twofold.vectors.exact import ExactIndex
 from twofold.vectors.external import ExternalIndex
 from twofold.vectors.points import points
 
-pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
 
 MODEL = ModelInfo("test", 8, "1")
 ALL = Scope("all")
@@ -36,7 +41,10 @@ Floats = NDArray[np.float32]
 Maker = Callable[[Store, ModelInfo], VectorIndex]
 
 # In the file; in each engine with all delivered before a search; in an engine that serves and is told nothing.
-KINDS = ("exact", "edge", "edge scalar", "edge binary", "edge late", "qdrant memory", "qdrant path")
+KINDS = ["exact", "edge", "edge scalar", "edge binary", "edge late", "qdrant memory", "qdrant path"]
+SERVER = os.environ.get("QDRANT_URL")  # as docs/scale.md has it
+if SERVER:
+    KINDS += ["qdrant server", "qdrant scalar"]
 
 
 def units(count: int, seed: int = 0) -> Floats:
@@ -83,10 +91,16 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine | 
         return
     if kind.startswith("edge"):
         made: Engine = EdgeEngine(tmp_path / "edge")
+    elif kind in ("qdrant server", "qdrant scalar"):
+        key = os.environ.get("QDRANT_API_KEY", "")
+        made = QdrantEngine(Server(str(SERVER), f"twofold-test-{secrets.token_hex(4)}", key))
     else:
         place = {"location": ":memory:"} if kind == "qdrant memory" else {"path": str(tmp_path / "qdrant")}
         made = QdrantEngine(Server("local", "twofold-test"), lambda server: QdrantClient(**place))
     yield made
+    if SERVER and not kind.startswith("edge"):
+        for name in made.collections():
+            made.drop(name)
     made.close()
 
 

@@ -34,7 +34,8 @@ from twofold.http.server import listening
 from twofold.keyword.fts5 import Fts5Index
 from twofold.upstream import Upstream
 
-PARTS = {"store", "keywordIndex", "vectors", "embedder", "modelUpstream"}
+PARTS = {"store", "keywordIndex", "vectors", "externalIndex", "embedder", "modelUpstream"}
+WELL = dict.fromkeys(PARTS, "ok") | {"externalIndex": "off"}
 
 
 class Failing:
@@ -76,7 +77,7 @@ def test_health_tells_of_each_part(start: Starter) -> None:
         service = start(upstream=upstream.url)
         service.memory.settings({"llmModel": "echo"})
         status, whole, parts = health(service)
-    assert (status, whole, parts) == (200, "ok", dict.fromkeys(PARTS, "ok"))
+    assert (status, whole, parts) == (200, "ok", WELL)
 
 
 def test_a_broken_embedder_and_what_waits_for_it_degrade_and_nothing_more(start: Starter, open_memory: Opener) -> None:
@@ -133,7 +134,7 @@ def test_the_models_server_is_off_until_a_model_is_named_and_then_missed(
 ) -> None:
     monkeypatch.setattr(reach, "FRESH", -1.0)
     service = start()  # nothing listens there
-    assert health(service)[1:] == ("ok", dict.fromkeys(PARTS, "ok") | {"modelUpstream": "off"})
+    assert health(service)[1:] == ("ok", WELL | {"modelUpstream": "off"})
     service.memory.settings({"llmModel": "echo"})
     status, whole, parts = health(service)
     assert (status, whole, parts["modelUpstream"]) == (200, "degraded", "degraded")
@@ -208,6 +209,31 @@ def test_metrics_count_what_happened(start: Starter, open_memory: Opener) -> Non
     assert value(found, "twofold_degraded_total", part="semantic") == 4
     stages = {dict(labels)["stage"] for name, labels in found if name == "twofold_stage_seconds_count"}
     assert {"keyword", "semantic"} <= stages
+
+
+def test_metrics_tell_what_indexes_outside_the_file_wait_for(
+    start: Starter, open_memory: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any(name.startswith("twofold_outbox") for name, _ in samples(start(open_memory(name="other.db"))))
+    monkeypatch.setenv("TWOFOLD_VECTORS", "edge")
+    service = start(open_memory())
+    service.http.post("/episodes", json={"content": "apple"})
+    courier = service.memory._indexes.courier
+    assert courier
+    with courier.held():
+        service.memory._indexes.deliver()
+        service.http.post("/episodes", json={"content": "apple tart"})
+        with service.memory._store.write() as db:
+            db.execute("UPDATE outbox SET since = since - 90000000")
+        found = samples(service)
+        assert value(found, "twofold_outbox_waiting", index="vectors") == 1
+        assert 90.0 <= value(found, "twofold_outbox_lag_seconds", index="vectors") < 100.0
+        status, whole, parts = health(service)
+        assert (status, whole, parts["externalIndex"]) == (200, "degraded", "degraded")
+        service.memory._indexes.deliver()
+        found = samples(service)
+        assert found["twofold_outbox_waiting", frozenset({("index", "vectors")})] == 0
+        assert found["twofold_outbox_lag_seconds", frozenset({("index", "vectors")})] == 0
 
 
 def test_no_label_grows_with_what_clients_write(service: Service) -> None:

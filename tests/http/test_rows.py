@@ -114,6 +114,36 @@ def test_a_file_is_imported_once_and_what_was_lost_is_told(service: Service) -> 
     assert found["hits"][0]["episode"]["content"] == "The gate is green."
 
 
+def test_an_import_tells_its_losses_by_kind_and_takes_branches_when_asked(service: Service) -> None:
+    def said(uuid: str, parent: str | None, text: str) -> dict[str, object]:
+        times = {"created_at": "2026-03-14T08:30:00Z"}
+        return {"uuid": uuid, "sender": "human", "text": text, "parent_message_uuid": parent, **times}
+
+    talk = {"uuid": "t", "chat_messages": [said("a", None, "q"), said("b", "a", "one"), said("c", "a", "two")]}
+    file = json.dumps([talk]).encode()
+    assert service.http.post("/import", content=file).json() == {
+        "added": 2,
+        "updated": 0,
+        "duplicates": 0,
+        "kept": 0,
+        "sessions": 1,
+        "waiting": 0,
+        "entities": 0,
+        "losses": {
+            "conversations": 1,
+            "messages": 2,
+            "first": "2026-03-14T08:30:00Z",
+            "last": "2026-03-14T08:30:00Z",
+            "skipped": {"message on an abandoned branch": 1},
+            "placeholders": {},
+            "unknown": {},
+            "changed": {},
+        },
+    }
+    all_of_it = service.http.post("/import", params={"allBranches": True, "kind": "claude"}, content=file).json()
+    assert (all_of_it["added"], all_of_it["duplicates"]) == (1, 2)
+
+
 def test_a_broken_file_leaves_nothing_half_imported(service: Service) -> None:
     lines = b'{"content": "kept?", "role": "user"}\n' * 3 + b'{"content": '
     answer = service.http.post("/import", content=lines)

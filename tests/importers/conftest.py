@@ -41,9 +41,9 @@ def save_lines(tmp_path: Path) -> Save:
 def taken(save: Save) -> Read:
     """Read a value back through a file: its messages, and what was lost."""
 
-    def through(value: object, kind: str | None = None) -> tuple[list[Message], Losses]:
+    def through(value: object, kind: str | None = None, *, all_branches: bool = False) -> tuple[list[Message], Losses]:
         losses = Losses()
-        return list(read(save(value), losses, kind=kind)), losses
+        return list(read(save(value), losses, kind=kind, all_branches=all_branches)), losses
 
     return through
 

@@ -30,7 +30,7 @@ def test_a_conversation_becomes_messages_in_order_with_ids_times_and_model(taken
     )
     assert question.time == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     assert (answer.role, answer.session, answer.title) == ("assistant", "chat-1", "Bread")
-    assert answer.metadata == {"model": "gpt-4o"} and question.metadata == {}
+    assert answer.metadata == {"id": "b", "model": "gpt-4o"} and question.metadata == {"id": "a"}
     assert answer.project is None and not losses
 
 
@@ -102,32 +102,60 @@ def test_a_very_long_conversation_is_walked_without_recursion(taken: Read) -> No
         assert len(messages) == 5_000 and messages[-1].content == "4999" and not losses
 
 
-def test_hidden_and_empty_system_messages_are_counted_not_taken(taken: Read) -> None:
+def test_abandoned_branches_are_kept_as_alternatives_when_asked_for(taken: Read) -> None:
+    messages, losses = taken([chatgpt(*EDITED, current="b")], all_branches=True)
+    assert [message.content for message in messages if not message.metadata.get("alternative")] == [
+        "first wording",
+        "answer to the first",
+    ]
+    others = {message.content: message.metadata["parent"] for message in messages if "alternative" in message.metadata}
+    assert others == {"second wording": "root", "answer to the second": "a2", "another answer": "a2"}
+    assert losses == {"message on an abandoned branch (kept as an alternative)": 3}
+
+
+def test_hidden_and_system_messages_are_kept_and_marked(taken: Read) -> None:
     hidden = {"is_visually_hidden_from_conversation": True}
     messages, losses = taken(
         [
             chatgpt(
-                node("a", None, "You are helpful.", "system", metadata=hidden),
-                node("b", "a", "", "system"),
+                node("a", None, "You are helpful.", "system"),
+                node("b", "a", "", "system", metadata=hidden),
                 node("c", "b", "About me", "user", metadata=hidden),
                 node("d", "c", "hello"),
             )
         ]
     )
-    assert [message.content for message in messages] == ["hello"]
-    assert losses == {"hidden system message": 1, "hidden message": 1, "empty message": 1}
+    assert [(message.content, message.metadata.get("hidden")) for message in messages] == [
+        ("You are helpful.", True),
+        ("About me", True),
+        ("hello", None),
+    ]
+    assert losses == {"hidden or system message (kept, not recalled)": 2, "empty message": 1}
 
 
-def test_a_null_time_is_none_beside_others(taken: Read) -> None:
+def test_a_null_time_is_that_of_the_message_before_or_else_after(taken: Read) -> None:
     messages, losses = taken(
-        [chatgpt(node("a", None, "one", create_time=None), node("b", "a", "two"), node("c", "b", "three"))]
+        [
+            chatgpt(
+                node("a", None, "one", create_time=None),
+                node("b", "a", "two"),
+                node("c", "b", "three", create_time=1700000100.0),
+                node("d", "c", "four", create_time=None),
+            )
+        ]
     )
-    assert messages[0].time is None and messages[1].time is not None and not losses
+    assert [message.time and message.time.timestamp() for message in messages] == [
+        1700000000.0,
+        1700000000.0,
+        1700000100.0,
+        1700000100.0,
+    ]
+    assert losses == {"message without a time (given its neighbour's)": 2}
 
 
-def test_where_no_message_has_a_time_the_first_gets_the_conversations(taken: Read) -> None:
+def test_where_no_message_has_a_time_all_get_the_conversations(taken: Read) -> None:
     messages, _ = taken([chatgpt(node("a", None, "one", create_time=None), node("b", "a", "two", create_time=None))])
-    assert [message.time for message in messages] == [datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), None]
+    assert [message.time for message in messages] == [datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)] * 2
 
 
 CONTENT: list[tuple[Any, str | None, dict[str, int]]] = [
@@ -151,7 +179,7 @@ CONTENT: list[tuple[Any, str | None, dict[str, int]]] = [
     ({"content_type": "foo", "text": "kept"}, "kept", {"unknown content type 'foo'": 1}),
     ({"content_type": "foo", "result": "kept"}, "kept", {"unknown content type 'foo'": 1}),
     ({"content_type": "foo", "parts": ["kept"]}, "kept", {"unknown content type 'foo'": 1}),
-    ({"content_type": "foo", "other": "gone"}, None, {"unknown content type 'foo'": 1}),
+    ({"content_type": "foo", "other": "gone"}, "[unknown: foo]", {"unknown content type 'foo'": 1}),
     ({"content_type": ["foo"], "text": "kept"}, "kept", {"unknown content type list": 1}),
     ("bare words", "bare words", {}),
     (7, None, {"empty message": 1}),
@@ -183,7 +211,7 @@ CONTENT: list[tuple[Any, str | None, dict[str, int]]] = [
                 None,
             ],
         },
-        "spoken\n[audio: file_3]\n[video: unnamed]\nshine",
+        "spoken\n[audio: file_3]\n[video: unnamed]\nshine\n[unknown]",
         {
             "audio (placeholder kept)": 1,
             "video (placeholder kept)": 1,
@@ -206,20 +234,21 @@ def test_every_type_of_content_is_taken_or_counted(
 def test_the_language_of_code_and_the_title_of_a_quote_are_metadata(taken: Read) -> None:
     (code,), _ = taken([chatgpt_of({"content_type": "code", "language": "python", "text": "print(1)"})])
     (quote,), _ = taken([chatgpt_of({"content_type": "tether_quote", "title": "T", "url": "u", "text": "q"})])
-    assert code.metadata == {"language": "python"}
-    assert quote.metadata == {"title": "T", "url": "u"}
+    assert code.metadata == {"id": "a", "language": "python"}
+    assert quote.metadata == {"id": "a", "title": "T", "url": "u"}
 
 
 def test_attachments_are_named_in_the_metadata_and_counted(taken: Read) -> None:
     metadata = {"attachments": [{"name": "plan.pdf", "id": "file-1"}, {"id": "file-2"}, 5]}
     (message,), losses = taken([chatgpt(node("a", None, "See the plan.", metadata=metadata))])
-    assert message.metadata == {"attachments": ["plan.pdf"]}
+    assert message.metadata == {"id": "a", "attachments": ["plan.pdf"]}
     assert losses == {"attachment (name kept)": 3}
 
 
 def test_a_tool_answers_as_tool_and_an_unknown_role_is_kept_as_user(taken: Read) -> None:
     messages, losses = taken([chatgpt(node("a", None, "1", "tool"), node("b", "a", "2", "critic"))])
     assert [message.role for message in messages] == ["tool", "user"]
+    assert messages[1].metadata["role"] == "critic"
     assert losses == {"unknown role 'critic' (kept as user)": 1}
 
 

@@ -37,7 +37,7 @@ def test_blocks_go_before_the_text_that_stands_in_for_them(taken: Read) -> None:
     ]
     text = "This block is not supported on your current device yet.\n\nHere it is."
     (message,), losses = taken([claude(said("m1", text, "assistant", content=blocks))])
-    assert message.content == "Here it is.\n\nspoken"
+    assert message.content == "Here it is.\n\nspoken\n\n[unknown]"
     assert losses == {
         "thinking block (not taken)": 1,
         "tool use block (not taken)": 1,
@@ -75,7 +75,7 @@ def test_attached_text_is_appended_and_other_files_leave_a_placeholder(taken: Re
         "See these.\n\n[attachment: notes.txt]\nflour, water\n\n[file: scan.pdf]\n\n"
         "[attachment: unnamed]\nloose text\n\n[file: photo.png]"
     )
-    assert message.metadata == {"attachments": ["notes.txt", "scan.pdf", "unnamed", "photo.png"]}
+    assert message.metadata == {"id": "m1", "attachments": ["notes.txt", "scan.pdf", "unnamed", "photo.png"]}
     assert losses == {"file (placeholder kept)": 2, "attachment that is not a file (left out)": 1}
 
 
@@ -100,6 +100,49 @@ def test_only_the_branch_last_seen_is_taken_where_messages_were_edited(taken: Re
     assert [message.content for message in messages] == ["first wording", "first answer"]
     messages, losses = taken([claude(*listed[:2])])
     assert len(messages) == 2 and not losses
+
+
+def test_abandoned_branches_are_kept_as_alternatives_when_asked_for(taken: Read) -> None:
+    listed = [
+        said("a", "question"),
+        said("b", "first answer", "assistant", parent_message_uuid="a"),
+        said("b2", "second answer", "assistant", parent_message_uuid="a"),
+    ]
+    messages, losses = taken([claude(*listed)], all_branches=True)
+    assert [message.content for message in messages] == ["question", "second answer", "first answer"]
+    assert messages[2].metadata == {"id": "b", "alternative": True, "parent": "a"}
+    assert losses == {"message on an abandoned branch (kept as an alternative)": 1}
+
+
+def test_a_project_comes_with_its_instructions_and_documents(taken: Read) -> None:
+    project = {
+        "uuid": "p-1",
+        "name": "Bakery",
+        "description": "Recipes and suppliers",
+        "prompt_template": "Answer as a baker.",
+        "created_at": "2024-03-01T08:00:00+00:00",
+        "docs": [
+            {"uuid": "d-1", "filename": "flour.md", "content": "Type 550", "created_at": "2024-03-02T08:00:00Z"},
+            {"filename": "flour.md", "content": "Type 700"},
+            {"filename": "photo.png"},
+            7,
+        ],
+    }
+    messages, losses = taken([project, {"uuid": "p-2", "docs": []}])
+    assert [(message.role, message.content, message.source) for message in messages] == [
+        ("system", "Answer as a baker.", "claude:p-1/instructions"),
+        ("user", "Recipes and suppliers", "claude:p-1/description"),
+        ("user", "[document: flour.md]\nType 550", "claude:p-1/d-1"),
+        ("user", "[document: flour.md]\nType 700", "claude:p-1/flour.md"),
+    ]
+    assert messages[0].title == "Bakery" and messages[0].metadata == {"part": "instructions", "hidden": True}
+    assert messages[2].metadata == {"document": "flour.md"}
+    assert losses == {
+        "document that is not text": 2,
+        "empty project": 1,
+        "hidden or system message (kept, not recalled)": 1,
+        "message without a time (given its neighbour's)": 3,
+    }
 
 
 def test_messages_without_an_id_or_with_the_same_one_stay_apart(taken: Read) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from twofold import Memory
+from twofold.history import Wanted, bring_in
 from twofold.importers import Losses, read
 
 
@@ -20,7 +22,7 @@ from twofold.importers import Losses, read
             {"user": 135, "assistant": 136, "tool": 1},
             24,
             {
-                "hidden system message": 24,
+                "empty message": 24,
                 "message on an abandoned branch": 1,
                 "image (placeholder kept)": 1,
             },
@@ -50,3 +52,12 @@ def test_an_example_export_is_read_whole(
     assert all(message.time for message in messages)
     assert len({message.source for message in messages}) == len(messages)
     assert [message.source for message in read(exports / name, Losses())] == [m.source for m in messages]
+
+
+def test_the_example_exports_come_in_once_however_often_they_are_imported(exports: Path, memory: Memory) -> None:
+    first = bring_in(memory, [exports], Wanted(), embed=False)
+    again = bring_in(memory, [exports], Wanted(), embed=False)
+    assert first.report.added == first.losses.messages == again.report.duplicates == memory.status().episodes
+    assert (again.report.added, again.report.updated) == (0, 0)
+    assert first.losses == again.losses
+    assert memory.doctor().is_healthy

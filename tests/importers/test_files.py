@@ -25,7 +25,21 @@ EACH: dict[str, object] = {
     "claude": [CLAUDE],
     "openai": [{"role": "user", "content": "from OpenAI"}],
     "jsonl": {"content": "from a line"},
+    "sharegpt": [{"conversations": [{"from": "human", "value": "from ShareGPT"}]}],
+    "claude-code": {
+        "type": "user",
+        "sessionId": "s",
+        "uuid": "u",
+        "message": {"role": "user", "content": "from Claude Code"},
+    },
+    "codex": {
+        "type": "response_item",
+        "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "from Codex"}]},
+    },
+    "gemini": {"sessionId": "s", "startTime": None, "messages": [{"type": "user", "content": "from Gemini"}]},
+    "mcp-memory": {"type": "entity", "name": "from a graph", "entityType": "person", "observations": []},
 }
+SHAPED = [kind for kind in KINDS if kind != "text"]
 
 
 def contents(path: Path, losses: Losses | None = None, kind: str | None = None) -> list[str]:
@@ -51,7 +65,7 @@ def other(name: str) -> Object:
     return chatgpt(node("a", None, name), id=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHAPED)
 @pytest.mark.parametrize("name", ["conversations.json", "x.jsonl", "x"])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_kind_is_seen_from_the_content_not_from_the_name(
@@ -65,7 +79,7 @@ def test_a_kind_is_seen_from_the_content_not_from_the_name(
     assert len(found) == 1 and found[0].startswith("from")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHAPED)
 def test_a_gzipped_file_of_any_kind_is_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "old chats"
     path.write_bytes(gzip.compress(json.dumps(EACH[kind]).encode()))
@@ -99,7 +113,10 @@ def test_an_account_zip_is_read_at_any_depth_and_the_rest_of_it_counted(tmp_path
         "chat.html": "",
     }
     assert contents(zipped(tmp_path / "export.zip", members), losses) == ["from ChatGPT"]
-    assert losses == {"other file in the zip (not read)": 2}
+    assert losses == {
+        "file in the zip that is no conversation (.html, not read)": 1,
+        "file in the zip that is no conversation (.json, not read)": 1,
+    }
     assert contents(zipped(tmp_path / "claude.zip", {"conversations.json": [CLAUDE]})) == ["from Claude"]
 
 
@@ -168,11 +185,50 @@ def test_nothing_is_read_past_the_limit(tmp_path: Path, monkeypatch: pytest.Monk
         assert "2,000 bytes" in text and "split it" in text
 
 
-def test_a_missing_file_a_directory_and_a_forbidden_one_are_named(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path) -> None:
     assert "does not exist" in failure(tmp_path / "gone.json")
-    assert "is a directory" in failure(tmp_path)
+    assert "holds no file" in failure(tmp_path)
     with pytest.raises(ImportFailed):
         contents(Path("a\0b"))
+
+
+def test_a_folder_is_read_file_by_file_and_what_is_no_history_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "notes.md").write_text("not read")
+    (tmp_path / "b.json").write_text(json.dumps([CHATGPT]))
+    (tmp_path / "deep" / "er" / "a.jsonl").write_text('{"content": "from a line"}\n')
+    (tmp_path / "deep" / "notes.md").write_text("from a note")
+    (tmp_path / "deep" / "broken.jsonl").write_text('{"content": "whole"}\n{"content": \n')
+    (tmp_path / "photo.PNG").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    (tmp_path / "user.json").write_text('{"id": "user-1", "email": "a@example.org"}')
+    (tmp_path / "empty.json").touch()
+    losses = Losses()
+    messages = list(read(tmp_path, losses))
+    assert [(message.session, message.content) for message in messages] == [
+        ("chat-1", "from ChatGPT"),
+        ("deep/broken", "whole"),
+        ("deep/notes", "from a note"),
+        ("deep/er/a", "from a line"),
+    ]
+    broken = losses.report().skipped
+    assert [times for reason, times in broken.items() if "broken.jsonl', line 2" in reason] == [1]
+    assert {reason: times for reason, times in broken.items() if "broken" not in reason} == {
+        "file of no known kind (.json, not read)": 2,
+        "file of no known kind (.png, not read)": 1,
+        "file or folder whose name begins with a dot (not read)": 1,
+    }
+
+
+def test_a_text_is_told_by_its_name_unless_it_begins_as_json(tmp_path: Path) -> None:
+    export, note = tmp_path / "conversations.txt", tmp_path / "note.txt"
+    export.write_text(json.dumps([CHATGPT]))
+    note.write_text("[a link](https://example.org) and more")
+    assert contents(export) == ["from ChatGPT"]
+    assert contents(note) == ["[a link](https://example.org) and more"]
+    (tmp_path / "README").write_text("plain words")
+    assert "not JSON" in failure(tmp_path / "README")
+    assert contents(tmp_path / "README", kind="text") == ["plain words"]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -262,6 +318,15 @@ def test_lines_are_streamed(save_lines: Save) -> None:
         list(reader)
 
 
+@pytest.mark.parametrize("kind", ["claude-code", "codex"])
+def test_the_last_line_of_a_log_may_break_off(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(EACH[kind]) + '\n{"type": "us')
+    losses = Losses()
+    assert len(contents(path, losses)) == 1
+    assert losses["last line of a file, which breaks off"] == 1
+
+
 def test_a_stream_reads_to_its_end() -> None:
     stream = files.Stream(io.BytesIO(b"one\ntwo"), "x")
-    assert (stream.line(2), stream.line(), stream.rest(), stream.rest()) == (b"on", b"e\n", b"two", b"")
+    assert (stream.line(2), stream.line(), stream.read(), stream.read()) == (b"on", b"e\n", b"two", b"")

@@ -71,7 +71,7 @@ def test_objects_of_messages_are_sessions_in_an_array_and_in_lines(taken: Read, 
         ),
         (
             {"content": [{"type": "foo", "text": "kept"}, {"type": "bar"}, 7]},
-            "kept",
+            "kept\n[unknown: bar]\n[unknown]",
             {"unknown part type 'foo'": 1, "unknown part type 'bar'": 1, "unknown part type number": 1},
         ),
     ],
@@ -97,7 +97,9 @@ def test_content_is_a_string_null_or_parts(
 )
 def test_other_names_of_the_roles_are_known(taken: Read, role: str, taken_as: str) -> None:
     (message,), losses = taken([{"role": role, "content": "x"}])
-    assert message.role == taken_as and not losses
+    assert message.role == taken_as
+    assert losses == ({"hidden or system message (kept, not recalled)": 1} if taken_as == "system" else {})
+    assert message.metadata.get("role") == (role if role in ("developer", "function") else None)
 
 
 def test_a_role_nobody_knows_is_kept_as_user_and_counted(taken: Read) -> None:
@@ -124,7 +126,7 @@ def test_a_line_takes_every_key_and_needs_only_content(save_lines: Save) -> None
     losses = Losses()
     full, bare = read(save_lines([line, {"content": "x"}]), losses)
     assert (full.session, full.title, full.project, full.role) == ("s-1", "Bread", "kitchen", "assistant")
-    assert (full.content, full.source, full.metadata) == ("An hour.", "here:1", {"model": "m"})
+    assert (full.content, full.source, full.metadata) == ("An hour.", "here:1", {"model": "m", "zone": "+01:00"})
     assert full.time == datetime(2024, 3, 10, 9, tzinfo=UTC)
     assert (bare.session, bare.title, bare.project, bare.role, bare.time) == (
         "history",

@@ -219,7 +219,7 @@ def test_the_index_is_made_anew_when_its_analyser_was_another(tmp_path: Path, fi
         db.execute("INSERT INTO keyword (keyword) VALUES ('delete-all')")
     with Memory.open(tmp_path / "memories.db", embedder=None) as again:
         assert index_of(again).search(["w3", "w50"], ALL, (), 100).ranking == before
-        again.check()
+        assert again.doctor().is_healthy
         counted = again._store.connection.execute("SELECT value FROM counters WHERE name = 'keyword_analyser'").get
         assert counted == ANALYSER
 
@@ -230,7 +230,7 @@ def test_the_counters_say_what_the_index_holds(filled: Memory) -> None:
     held = db.execute("SELECT count(*), sum(own), sum(length(hashes)) / 4 FROM keyword_docs").fetchone()
     assert held == (counted.rows, counted.own, counted.own + counted.context)
     assert counted.rows == filled.status().episodes
-    filled.check()
+    assert filled.doctor().is_healthy
 
 
 def test_an_engine_error_is_an_error_not_an_empty_answer(memory: Memory, tmp_path: Path) -> None:
@@ -271,4 +271,4 @@ def test_after_any_history_of_changes_the_index_is_the_one_made_anew(open_memory
     assert db.execute(everything).fetchall() == kept
     assert statistics(db) == counted
     assert index_of(memory).search(["w3", "w17", "edit"], ALL, (), 100).ranking == ranking
-    memory.check()
+    assert memory.doctor().is_healthy

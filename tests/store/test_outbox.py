@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import Opener
 from twofold import Memory, Message
 from twofold.embed.hashing import HashEmbedder
-from twofold.store import Store, models, outbox, vectors
+from twofold.store import Store, faults, models, outbox, vectors
 from twofold.store.outbox import Target
 
 
@@ -260,7 +260,7 @@ def test_sums_stay_those_of_the_vectors_whatever_is_written(
             assert kept[key][0] == count
             assert kept[key][1] == pytest.approx(total, abs=1e-3)
         with memory._store.write() as db:
-            assert vectors.differing_sums(db) == 0
+            assert faults.differing_sums(db) == 0
             vectors.sum_again(db)
         assert sums(memory._store).keys() == made.keys()
     finally:

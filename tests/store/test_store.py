@@ -68,7 +68,7 @@ def test_a_damaged_file_is_said_to_be_damaged(open_memory: Opener, tmp_path: Pat
         data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     file.write_bytes(data)
     with pytest.raises(StoreError, match="is damaged"), Memory.open(file, embedder=None) as memory:
-        memory.check()
+        assert memory.doctor().is_healthy
         memory.recall("apple")
 
 
@@ -134,7 +134,7 @@ print(done)
     assert "memories.db" in sentence
     again = open_memory(None)
     assert again.status().episodes == 1 + int(count)
-    again.check()
+    assert again.doctor().is_healthy
 
 
 def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_threads_add_and_recall_side_by_side(memory: Memory) -> None:
         thread.join()
     assert failures == []
     assert memory.status().episodes == 150
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 WORKER = """
@@ -190,7 +190,7 @@ def test_eight_processes_write_and_read_one_file_without_a_lock_error(open_memor
     assert errors == [""] * 8
     assert memory.status().episodes == 8 * 18
     assert len(memory.recall("apple process3 5", session="process3", limit=50)) == 18
-    memory.check()
+    assert memory.doctor().is_healthy
 
 
 def test_a_long_read_and_a_write_do_not_wait_for_each_other(open_memory: Opener) -> None:
@@ -209,4 +209,4 @@ def test_an_import_that_is_refused_leaves_the_file_usable(memory: Memory) -> Non
         memory.import_([Message("good"), Message("bad", role="robot")])  # type: ignore[arg-type]
     assert memory.status().episodes == 0
     memory.add("apple")
-    memory.check()
+    assert memory.doctor().is_healthy

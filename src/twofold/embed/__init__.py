@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -25,6 +26,11 @@ class ModelInfo:
 
     def refuses(self, other: tuple[str, int, str]) -> str:
         """What to tell who meets vectors of another model."""
+        if other[:2] == (self.name, self.dimension):
+            return (
+                f"this store's vectors were made by another {self.name}, of other files or another server; bring that "
+                "one back, or make new vectors with: twofold embed"
+            )
         return (
             f"this store's vectors were made by {other[0]} ({other[1]} dimensions), not by {self.name} "
             f"({self.dimension}); open it with that model, or make new vectors with: twofold embed"
@@ -55,3 +61,17 @@ class Fluent(Protocol):
     def fluency(self, text: str) -> float:
         """From 0, what is written in letters that say nothing to the model, to 1. Raises EmbedderError."""
         ...
+
+
+def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A vector of shape (dimension,) at unit length; zeros stay zeros."""
+    # The bound keeps a vector of zeros from becoming NaN.
+    made: NDArray[np.float32] = vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))
+    return made
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

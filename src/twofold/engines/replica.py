@@ -6,14 +6,16 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 import apsw
+import numpy as np
 
 from twofold.engines import Collection as Points
-from twofold.engines import Engine, Layout, Point
+from twofold.engines import Engine, Layout, Point, Terms
 from twofold.errors import EngineLost
 from twofold.store import Store, outbox
 from twofold.store.outbox import Kind, Target
+from twofold.types import Scope
 
-BATCH = 512  # points delivered, and taken out of the outbox, at once
+BATCH = 2_048  # points delivered, made durable and taken out of the outbox at once
 FEW = 20_000  # points that a search walks through in a millisecond, without an index over them
 GROWN = 0.25  # of all points: so many more and the index is built anew
 PAGE = 10_000  # ids read at once
@@ -44,7 +46,7 @@ class Replica:
         self._store = store
         self._layout = layout
         self._load = load
-        self._options = options
+        self.options = options
         self._model = model
         self._opening = threading.RLock()
         self._telling = threading.Lock()
@@ -54,7 +56,7 @@ class Replica:
     def serving(self, db: apsw.Connection) -> tuple[Target, Points] | None:
         """The target that searches are put to, opened; None while it is built, or gone. Raises EngineError."""
         targets = self.targets(db)
-        if not targets or not targets[0].serves or self._is_suspect(db, targets[0]):
+        if not targets or not targets[0].serves:
             return None
         with self._opening:
             if self._serving is None or self._serving[0].id != targets[0].id:
@@ -62,12 +64,26 @@ class Replica:
                     self._serving = targets[0], self.open(targets[0])
                 except EngineLost:
                     return None
-            return self._serving
+            return None if self._is_suspect(db, targets[0]) else self._serving
 
     def targets(self, db: apsw.Connection) -> list[Target]:
         """Its targets, the one that serves first."""
         model = self._model(db)
-        return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self._options)
+        return [] if model == 0 else outbox.find(db, self.engine.name, self.kind, model, self.options)
+
+    def lag(self, db: apsw.Connection) -> tuple[bool, int, float]:
+        """Whether a target serves, how many points it, or the first, has still to be told, and for how many seconds."""
+        targets = self.targets(db)
+        if not targets:
+            return False, 0, 0.0
+        waiting, microseconds = outbox.lag(db, targets[0].id)
+        return targets[0].serves, waiting, microseconds / 1e6
+
+    def try_out(self, points: Points) -> None:
+        """Search for anything, as an engine may know points that it cannot read. Raises EngineError."""
+        size = self._layout.dimension
+        query = np.full(size, size**-0.5, dtype=np.float32) if size else Terms([1], [1.0])
+        points.search(query, Scope("all"), (), 1)
 
     def deliver(self) -> int:
         """Tell the target that serves, or the first one, one batch; how many points. Raises EngineError.
@@ -186,7 +202,7 @@ class Replica:
         while page := points.ids(held[-1] if held else 0, PAGE):
             held += page
         with self._store.write() as db:
-            there = outbox.points_of(db, target)
+            there = set(outbox.points_of(db, target))
             outbox.queue(db, target.id, there.union(held) if self.kind == "words" else there.symmetric_difference(held))
         self._in_hand.add(target.id)
 
@@ -202,7 +218,7 @@ class Replica:
             return self._model(db) != 0 and not self.targets(db)
 
     def _enrol(self, db: apsw.Connection) -> Target:
-        return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self._options)
+        return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self.options)
 
     def _begin_again(self, target: Target) -> None:
         """Give a target an empty collection, and queue for it all there is."""

@@ -1,4 +1,6 @@
-"""What Prometheus reads: requests, stages, recall sizes, degraded turns, missing vectors. One registry an app."""
+"""What Prometheus reads: requests, stages, recall sizes, degraded turns, missing vectors, lag. One registry an
+app.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from twofold.memory import Memory
-from twofold.types import Explanation
+from twofold.types import Explanation, Lag
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 _METHODS = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")  # no label is made of what a client wrote
@@ -36,6 +38,21 @@ class _Held(Collector):
             family = GaugeMetricFamily(f"twofold_{name}", what)
             family.add_metric([], value)
             yield family
+        yield from _lags(state.external_indexes)
+
+
+def _lags(lags: Iterable[Lag]) -> Iterator[GaugeMetricFamily]:
+    waiting = GaugeMetricFamily(
+        "twofold_outbox_waiting", "Points that an index outside the file has still to be told", labels=["index"]
+    )
+    seconds = GaugeMetricFamily(
+        "twofold_outbox_lag_seconds", "How long the oldest of them has waited", labels=["index"]
+    )
+    for lag in lags:
+        waiting.add_metric([lag.kind], lag.waiting)
+        seconds.add_metric([lag.kind], lag.seconds)
+    yield waiting
+    yield seconds
 
 
 class Metrics:

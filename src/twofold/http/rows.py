@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
 from typing import Annotated
 
-import anyio.to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi import Path as InPath
 from fastapi.responses import Response
 
-from twofold.errors import ImportFailed
 from twofold.http.door import Door, names, reply, reply_page
 from twofold.http.problems import documented
 from twofold.http.schemas import (
@@ -24,7 +17,6 @@ from twofold.http.schemas import (
     EpisodeIn,
     EpisodeOut,
     Forgotten,
-    ImportOut,
     PageOut,
     ProjectIn,
     ProjectOut,
@@ -32,11 +24,9 @@ from twofold.http.schemas import (
     SessionIn,
     SessionOut,
 )
-from twofold.importers import KINDS, Losses, read
 from twofold.memory import Memory
-from twofold.messages import MOST_NAME, check
+from twofold.messages import MOST_NAME
 from twofold.pages import MOST_PAGE, PAGE
-from twofold.types import Message
 
 Id = Annotated[int, InPath(ge=1, le=MOST_ID)]
 After = Annotated[
@@ -208,61 +198,6 @@ def change_episode(memory: Door, id: Id, body: EpisodeChange) -> Response:
 def forget_episode(memory: Door, id: Id, purge: Purge = False) -> Response:
     """Delete an episode."""
     return reply(Forgotten, {"forgotten": memory.forget(episode=id, purge=purge)})
-
-
-@router.post(
-    "/import",
-    response_model=ImportOut,
-    operation_id="importHistory",
-    responses=documented(404),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
-)
-async def import_history(
-    request: Request,
-    memory: Door,
-    project: OfProject = None,
-    kind: Annotated[str | None, Query(pattern="^({})$".format("|".join(KINDS)))] = None,
-) -> Response:
-    """Bring in the file that the body is: a ChatGPT or Claude export (JSON or the zip), OpenAI messages, JSONL.
-
-    It is read once before anything is written: what cannot be read to its end leaves nothing half imported.
-    """
-    with tempfile.TemporaryDirectory(prefix="twofold-import-") as folder:
-        path = Path(folder) / "upload"
-        with path.open("wb") as file:
-            async for chunk in request.stream():
-                file.write(chunk)
-        work = partial(_import, memory, path, project or None, kind, request.state.bound)
-        # It takes its time, and so it takes none of the threads that everything else goes through.
-        return await anyio.to_thread.run_sync(work, limiter=request.app.state.imports)
-
-
-def _import(memory: Memory, path: Path, project: str | None, kind: str | None, bound: bool) -> Response:
-    def messages(losses: Losses) -> Iterator[Message]:
-        try:
-            for message in read(path, losses, kind=kind):
-                yield check(replace(message, project=project) if project else message)
-        except ImportFailed as error:
-            raise ImportFailed(_of_body(str(error), path)) from None
-
-    homes = {message.project for message in messages(Losses())} - {None}
-    for home in homes if bound else ():
-        memory.catalog.sessions(home, limit=1)  # raises NotFound for one that is out of reach
-    losses = Losses()
-    report = memory.import_(messages(losses))
-    return reply(ImportOut, {**asdict(report), "losses": dict(losses)})
-
-
-def _of_body(sentence: str, path: Path) -> str:
-    """What is wrong with a file, said to somebody who sent a body and knows neither our file nor the command line."""
-    return (
-        sentence.replace(repr(str(path)), "the body").replace(str(path), "the body").replace("--as KIND", "?kind=KIND")
-    )
 
 
 def _forgotten(memory: Memory, count: int, purge: bool) -> Response:

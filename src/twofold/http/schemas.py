@@ -347,14 +347,6 @@ class ChatOut(Out):
     context: ContextOut
 
 
-class ImportOut(Out):
-    added: int
-    duplicates: int
-    sessions: int
-    waiting: int
-    losses: dict[str, int]
-
-
 class PartOut(Out):
     state: Literal["ok", "degraded", "down", "off"]
     detail: str

@@ -1,10 +1,11 @@
-"""Reads conversations of a ChatGPT account export: the branch last seen of each tree of messages."""
+"""Reads conversations of a ChatGPT account export: the branch last seen of each tree of messages, or all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from twofold.importers.fields import Losses, clean, dated, name_of, role_of, shown, time_of
+from twofold.importers.fields import Losses, clean, dated, name_of, role_of, said_role, shown, time_of
 from twofold.importers.tree import branch
 from twofold.types import Message
 
@@ -21,39 +22,54 @@ _WORDS = {
     "system_error": ("text",),
 }
 _ANYWHERE = ("text", "parts", "result")
+_MEDIA = ("image", "audio", "video")
 
 
-def read(entries: Iterable[object], stem: str, losses: Losses) -> Iterator[Message]:
+def read(entries: Iterable[object], stem: str, losses: Losses, all_branches: bool) -> Iterator[Message]:
     """Yield the messages of each conversation; `stem` names those without an id."""
     unnamed = 0
     for entry in entries:
         mapping = entry.get("mapping") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(mapping, dict):
-            losses.note("entry that is not a conversation")
+            losses.skip("entry that is not a conversation")
             continue
         session = name_of(entry.get("id"), "id", losses) or name_of(entry.get("conversation_id"), "id", losses)
         if session is None:
             unnamed += 1
             session = stem if unnamed == 1 else f"{stem}-{unnamed}"
             losses.note("conversation without an id (named after the file)")
-        yield from dated(_conversation(entry, mapping, session, losses), entry.get("create_time"), losses)
+        losses.conversations += 1
+        messages = _conversation(entry, mapping, session, losses, all_branches)
+        yield from dated(messages, entry.get("create_time"), losses)
 
 
 def _conversation(
-    entry: Mapping[str, object], mapping: Mapping[str, object], session: str, losses: Losses
+    entry: Mapping[str, object], mapping: Mapping[str, object], session: str, losses: Losses, all_branches: bool
 ) -> list[Message]:
     nodes: dict[str, dict[str, object]] = {key: node for key, node in mapping.items() if isinstance(node, dict)}
-    losses.note("entry that is not a message", len(mapping) - len(nodes))
+    losses.skip("entry that is not a message", len(mapping) - len(nodes))
     parents = {key: node.get("parent") for key, node in nodes.items()}
     way = branch(parents, entry.get("current_node"), {key: _moment(node) for key, node in nodes.items()})
     taken = set(way)
-    abandoned = sum(1 for key, node in nodes.items() if node.get("message") and key not in taken)
-    losses.note("message on an abandoned branch", abandoned)
+    others = [key for key, node in nodes.items() if node.get("message") and key not in taken]
     if not any(node.get("message") for node in nodes.values()):
-        losses.note("empty conversation")
+        losses.skip("empty conversation")
     title = name_of(entry.get("title"), "title", losses)
-    messages = (_message(key, nodes[key].get("message"), session, title, losses) for key in way)
+    messages = [_message(key, nodes[key].get("message"), session, title, losses) for key in way]
+    if all_branches:
+        losses.note("message on an abandoned branch (kept as an alternative)", len(others))
+        for key in others:
+            message = _message(key, nodes[key].get("message"), session, title, losses)
+            messages.append(message and _alternative(message, parents[key]))
+    else:
+        losses.skip("message on an abandoned branch", len(others))
     return [message for message in messages if message is not None]
+
+
+def _alternative(message: Message, parent: object) -> Message:
+    """The message marked as one of an abandoned branch, with the message that it answers."""
+    mark = {"alternative": True, **({"parent": clean(parent, Losses())} if isinstance(parent, str) else {})}
+    return replace(message, metadata={**message.metadata, **mark})
 
 
 def _moment(node: Mapping[str, object]) -> float:
@@ -66,25 +82,31 @@ def _message(key: str, message: object, session: str, title: str | None, losses:
     if not message:  # the root of the tree
         return None
     if not isinstance(message, dict):
-        losses.note("entry that is not a message")
+        losses.skip("entry that is not a message")
         return None
     author, about = message.get("author"), message.get("metadata")
-    role = author.get("role") if isinstance(author, dict) else None
+    author = author if isinstance(author, dict) else {}
     about = about if isinstance(about, dict) else {}
-    if about.get("is_visually_hidden_from_conversation"):
-        losses.note("hidden system message" if role == "system" else "hidden message")
-        return None
     content = message.get("content")
     text = content if isinstance(content, str) else _text(content, losses)
     if text is None:
         return None
+    role = role_of(author.get("role"), losses)
+    metadata = {"id": clean(key, losses), **_metadata(about, content, losses)}
+    if word := said_role(author.get("role")):
+        metadata["role"] = word
+    if role == "tool" and (tool := name_of(author.get("name"), "name", losses)):
+        metadata["tool"] = tool
+    if text.strip() and (about.get("is_visually_hidden_from_conversation") or role == "system"):
+        losses.note("hidden or system message (kept, not recalled)")
+        metadata["hidden"] = True
     return Message(
         content=text,
-        role=role_of(role, losses),
+        role=role,
         session=session,
         time=time_of(message.get("create_time"), losses),
-        metadata=_metadata(about, content, losses),
-        source=clean(f"chatgpt:{session}/{key}", losses),
+        metadata=metadata,
+        source=f"chatgpt:{session}/{metadata['id']}",
         title=title,
     )
 
@@ -95,15 +117,20 @@ def _text(content: object, losses: Losses) -> str | None:
         return ""
     kind = content.get("content_type")
     if isinstance(kind, str) and kind in _NOT_TAKEN:
-        losses.note(_NOT_TAKEN[kind])
+        losses.skip(_NOT_TAKEN[kind])
         return None
     keys = _WORDS.get(kind) if isinstance(kind, str) else None
     found = dict.fromkeys(_joined(content.get(key), losses) for key in keys or _ANYWHERE)
     text = "\n\n".join(words for words in found if words.strip())
     if keys is None:
-        losses.note(f"unknown content type {shown(kind)}")
-        return text or None
+        losses.unknown("content type", kind)
+        return text or f"[{_plain(kind)}]"
     return text
+
+
+def _plain(kind: object) -> str:
+    """The name of an unknown type, as a placeholder says it."""
+    return f"unknown: {shown(kind)[1:-1]}" if isinstance(kind, str) else "unknown"
 
 
 def _joined(value: object, losses: Losses) -> str:
@@ -117,13 +144,13 @@ def _part(part: object, losses: Losses) -> str:
         return part
     kind = part.get("content_type") if isinstance(part, dict) else part
     if isinstance(part, dict) and isinstance(kind, str) and kind.endswith("asset_pointer"):
-        medium = next((word for word in ("image", "audio", "video") if word in kind), "file")
-        losses.note(f"{medium} (placeholder kept)")
+        medium = next((word for word in _MEDIA if word in kind), "file")
+        losses.placeholder(medium)
         return f"[{medium}: {_pointer(part)}]"
     text = part.get("text") if isinstance(part, dict) else None
     if kind != "audio_transcription" or not isinstance(text, str):
-        losses.note(f"unknown part type {shown(kind)}")
-    return text if isinstance(text, str) else ""
+        losses.unknown("part type", kind)
+    return text if isinstance(text, str) else f"[{_plain(kind)}]"
 
 
 def _pointer(part: Mapping[str, object]) -> str:
@@ -138,7 +165,7 @@ def _metadata(about: Mapping[str, object], content: object, losses: Losses) -> d
     if isinstance(files, list):
         named = (name_of(file.get("name"), "file name", losses) for file in files if isinstance(file, dict))
         found["attachments"] = [name for name in named if name]
-        losses.note("attachment (name kept)", len(files))
+        losses.note("attachment (name kept)", len(files), "placeholders")
     if isinstance(content, dict):
         for key in ("language", "title", "url"):
             found[key] = name_of(content.get(key), key, losses)

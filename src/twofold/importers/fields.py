@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
-from twofold.types import Message, Role
+from twofold.errors import ImportFailed
+from twofold.types import LossReport, Message, Role
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_NAMES: dict[type, str] = {dict: "object", list: "list", bool: "true or false", type(None): "null"}
@@ -17,21 +19,93 @@ _ROLES: dict[str, Role] = {
     "human": "user",
     "assistant": "assistant",
     "ai": "assistant",
+    "bot": "assistant",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "gemini": "assistant",
     "model": "assistant",
     "system": "system",
     "developer": "system",
     "tool": "tool",
     "function": "tool",
 }
+_PLAIN = _ROLES.keys() - {"developer", "function"}
+# A file made to harm may give a reason of its own in every line.
+_MOST_REASONS = 500
+
+Kind = Literal["changed", "skipped", "placeholders", "unknown"]
+
+
+class TooLarge(ImportFailed):
+    """What must be held in memory as a whole is too large for it; who opened the file says which it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A named thing that a history describes beside its messages."""
+
+    name: str
+    type: str
+    description: str
 
 
 class Losses(Counter[str]):
-    """How often something was not taken as it stood, by reason, in plain words."""
+    """How often something was not taken as it stood, by reason, in plain words; and how much was read at all.
 
-    def note(self, reason: str, times: int = 1) -> None:
-        """Count `reason`; nothing is recorded for zero times."""
+    `entities` are the named things that were found, `bytes` counts what was read, unpacked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conversations = self.messages = self.bytes = 0
+        self.first: datetime | None = None
+        self.last: datetime | None = None
+        self.entities: list[Found] = []
+        self._kinds: dict[str, Kind] = {}
+
+    def note(self, reason: str, times: int = 1, kind: Kind = "changed") -> None:
+        """Count what was taken otherwise than it stood; nothing is recorded for zero times."""
         if times:
+            if reason not in self and len(self) >= _MOST_REASONS:
+                reason = f"for other reasons than these {_MOST_REASONS}"
             self[reason] += times
+            self._kinds.setdefault(reason, kind)
+
+    def skip(self, reason: str, times: int = 1) -> None:
+        """Count what is not in the store at all."""
+        self.note(reason, times, "skipped")
+
+    def placeholder(self, medium: str) -> None:
+        """Count what only its name was kept of."""
+        self.note(f"{medium} (placeholder kept)", 1, "placeholders")
+
+    def unknown(self, what: str, value: object) -> None:
+        """Count a type that no reader knows."""
+        self.note(f"unknown {what} {shown(value)}", 1, "unknown")
+
+    def took(self, message: Message) -> None:
+        """Count a message that was read, with its time."""
+        self.messages += 1
+        if message.time is not None:
+            self.first = min(self.first or message.time, message.time)
+            self.last = max(self.last or message.time, message.time)
+
+    def report(self) -> LossReport:
+        """What was read, and every loss under its kind."""
+
+        def of(kind: Kind) -> Mapping[str, int]:
+            return {reason: times for reason, times in sorted(self.items()) if self._kinds[reason] == kind}
+
+        return LossReport(
+            conversations=self.conversations,
+            messages=self.messages,
+            first=self.first,
+            last=self.last,
+            skipped=of("skipped"),
+            placeholders=of("placeholders"),
+            unknown=of("unknown"),
+            changed=of("changed"),
+        )
 
 
 def shown(value: object) -> str:
@@ -52,7 +126,10 @@ def clean(text: str, losses: Losses) -> str:
 def name_of(value: object, what: str, losses: Losses) -> str | None:
     """Return an id, a title or another name; None where it is missing, blank or no name."""
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+        try:
+            value = str(value)
+        except ValueError:  # more digits than Python turns into text
+            value = []
     if isinstance(value, str):
         return clean(value.strip(), losses) or None
     if value is not None:
@@ -68,12 +145,18 @@ def role_of(value: object, losses: Losses) -> Role:
     if value is None:
         losses.note("message without a role (kept as user)")
     else:
-        losses.note(f"unknown role {shown(value)} (kept as user)")
+        losses.note(f"unknown role {shown(value)} (kept as user)", kind="unknown")
     return "user"
 
 
+def said_role(value: object) -> str | None:
+    """Return the source's own word for a role where none of ours says the same, to be kept in the metadata."""
+    word = value.strip() if isinstance(value, str) else ""
+    return clean(word[:40], Losses()) if word and word.lower() not in _PLAIN else None
+
+
 def time_of(value: object, losses: Losses) -> datetime | None:
-    """Return an ISO 8601 string or epoch seconds as aware UTC; None where there is no time to be had."""
+    """Return an ISO 8601 string or epoch seconds as an aware time in its own zone; None where there is none."""
     if value is None:
         return None
     try:
@@ -82,7 +165,8 @@ def time_of(value: object, losses: Losses) -> datetime | None:
             if time.tzinfo is None:
                 time = time.replace(tzinfo=UTC)
                 losses.note("time without a zone (taken as UTC)")
-            return time.astimezone(UTC)
+            time.astimezone(UTC)  # it may lie outside the calendar
+            return time
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return _EPOCH + timedelta(seconds=value)
     except (ValueError, OverflowError):
@@ -91,8 +175,18 @@ def time_of(value: object, losses: Losses) -> datetime | None:
     return None
 
 
-def dated(messages: Sequence[Message], started: object, losses: Losses) -> Sequence[Message]:
-    """Return the messages of one conversation; where none has a time, the first gets the conversation's."""
-    if not messages or any(message.time for message in messages):
-        return messages
-    return [replace(messages[0], time=time_of(started, losses)), *messages[1:]]
+def dated(messages: Sequence[Message], started: object, losses: Losses) -> Iterator[Message]:
+    """Yield the messages of one conversation, each without a time with that of its neighbour.
+
+    The neighbour is the one before, for the first ones the one after; where none has a time, the conversation's
+    own start.
+    """
+    known = next((message.time for message in messages if message.time), None)
+    if known is None and messages:
+        known = time_of(started, losses)
+    if known is not None:
+        untimed = sum(not message.time and bool(message.content.strip()) for message in messages)
+        losses.note("message without a time (given its neighbour's)", untimed)
+    for message in messages:
+        known = message.time or known
+        yield message if message.time or known is None else replace(message, time=known)

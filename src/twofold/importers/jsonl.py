@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
+from twofold.errors import InvalidInput
 from twofold.importers.chain import Chain
-from twofold.importers.fields import Losses, name_of, role_of, shown, time_of
+from twofold.importers.fields import Losses, name_of, role_of, time_of
 from twofold.importers.openai import content_text
+from twofold.messages import check_metadata
 from twofold.types import Message
 
 _KEYS = frozenset({"session", "title", "project", "role", "content", "time", "metadata", "source"})
 
 
-def read(entries: Iterable[object], stem: str, losses: Losses) -> Iterator[Message]:
+def read(entries: Iterable[object], stem: str, losses: Losses, all_branches: bool) -> Iterator[Message]:
     """Yield a message a line; `stem` is the session of a line that names none."""
     chain = Chain()
+    last = ""
     for entry in entries:
         if not isinstance(entry, dict):
-            losses.note("line that is not an object")
+            losses.skip("line that is not an object")
             continue
         for key in entry:
             if key not in _KEYS:
-                losses.note(f"unknown key {shown(key)}")
+                losses.unknown("key", key)
         content = content_text(entry.get("content"), losses)
         if content is None:
             continue
         session = name_of(entry.get("session"), "session", losses) or stem
         project = name_of(entry.get("project"), "project", losses)
+        losses.conversations += last != (last := f"{project}/{session}")
         role = "user" if entry.get("role") is None else role_of(entry["role"], losses)
         source = name_of(entry.get("source"), "source", losses)
         yield Message(
@@ -43,13 +46,13 @@ def read(entries: Iterable[object], stem: str, losses: Losses) -> Iterator[Messa
 
 
 def _metadata(value: object, losses: Losses) -> dict[str, object]:
-    """Return metadata that can be written as JSON again, in UTF-8."""
+    """Return metadata that the store takes, and gives back as it is."""
     if value is None:
         return {}
     if isinstance(value, dict):
         try:
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, RecursionError):
+            check_metadata(value)
+        except InvalidInput:
             pass
         else:
             return value

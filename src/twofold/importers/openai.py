@@ -5,38 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from twofold.importers.chain import Chain
-from twofold.importers.fields import Losses, name_of, role_of, shown, time_of
-from twofold.types import Message
+from twofold.importers.fields import Losses, clean, name_of, role_of, said_role, shown, time_of
+from twofold.types import Message, Role
 
 _TEXT = ("text", "input_text", "output_text", "refusal")
 
 
-def read(entries: Iterable[object], stem: str, losses: Losses) -> Iterator[Message]:
+def read(entries: Iterable[object], stem: str, losses: Losses, all_branches: bool) -> Iterator[Message]:
     """Yield the messages; the first conversation of a file is called `stem`, the second `stem-2`, and so on.
 
     The first has no number, so that it keeps its name when a second one is added to the file.
     """
     chain = Chain()
-    conversations = 0
+    conversations = loose = 0
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("messages"), list):
+            losses.conversations += not loose
+            loose += 1
             yield from _message(entry, stem, None, chain, losses)
             continue
         conversations += 1
+        losses.conversations += 1
         session = stem if conversations == 1 else f"{stem}-{conversations}"
         title = name_of(entry.get("title"), "title", losses)
         if not entry["messages"]:
-            losses.note("empty conversation")
+            losses.skip("empty conversation")
         for message in entry["messages"]:
             yield from _message(message, session, title, chain, losses)
 
 
 def _message(message: object, session: str, title: str | None, chain: Chain, losses: Losses) -> Iterator[Message]:
     if not isinstance(message, dict):
-        losses.note("entry that is not a message")
+        losses.skip("entry that is not a message")
         return
     calls = message.get("tool_calls")
-    losses.note("tool call (not taken)", len(calls) if isinstance(calls, list) else 0)
+    losses.skip("tool call (not taken)", len(calls) if isinstance(calls, list) else 0)
     content = message.get("content")
     if content is None and isinstance(message.get("refusal"), str):
         content = message["refusal"]
@@ -46,15 +49,30 @@ def _message(message: object, session: str, title: str | None, chain: Chain, los
     if text is None:
         return
     role = role_of(message.get("role"), losses)
+    metadata = system(role, text, losses)
+    if word := said_role(message.get("role")):
+        metadata["role"] = word
+    for key in ("id", "model"):
+        if isinstance(value := message.get(key), str) and value.strip():
+            metadata[key] = clean(value.strip(), losses)
     time = next((message[key] for key in ("time", "timestamp", "created_at") if key in message), None)
     yield Message(
         content=text,
         role=role,
         session=session,
         time=time_of(time, losses),
+        metadata=metadata,
         source=chain.source(session, None, role, text),
         title=title,
     )
+
+
+def system(role: Role, text: str, losses: Losses) -> dict[str, object]:
+    """Return the mark of an instruction to a model, which is kept and not recalled, as metadata."""
+    if role != "system" or not text.strip():
+        return {}
+    losses.note("hidden or system message (kept, not recalled)")
+    return {"hidden": True}
 
 
 def content_text(content: object, losses: Losses) -> str | None:
@@ -63,7 +81,7 @@ def content_text(content: object, losses: Losses) -> str | None:
         return content or ""
     if isinstance(content, list):
         return "\n".join(filter(None, (_part(part, losses) for part in content)))
-    losses.note("content that is not text (left out)")
+    losses.skip("content that is not text (left out)")
     return None
 
 
@@ -73,14 +91,16 @@ def _part(part: object, losses: Losses) -> str:
     kind = part.get("type") if isinstance(part, dict) else part
     medium = next((word for word in ("image", "audio", "file") if isinstance(kind, str) and word in kind), None)
     if isinstance(part, dict) and medium:
-        losses.note(f"{medium} (placeholder kept)")
+        losses.placeholder(medium)
         return f"[{medium}: {_named(part)}]"
     text = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
     if isinstance(text, dict):
         text = text.get("value")
     if kind not in _TEXT or not isinstance(text, str):
-        losses.note(f"unknown part type {shown(kind)}")
-    return text if isinstance(text, str) else ""
+        losses.unknown("part type", kind)
+    if isinstance(text, str):
+        return text
+    return f"[unknown: {shown(kind)[1:-1]}]" if isinstance(kind, str) else "[unknown]"
 
 
 def _named(part: Mapping[str, object]) -> str:

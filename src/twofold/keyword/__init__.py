@@ -60,8 +60,12 @@ class KeywordIndex(Protocol):
         """Whether the store holds conversations rather than single texts."""
         ...
 
-    def check(self) -> None:
-        """Raise StoreError when the index is damaged."""
+    def faults(self) -> dict[str, int]:
+        """What is wrong with the index, by sentences, and how often; `rebuild` mends all of it."""
+        ...
+
+    def rebuild(self) -> None:
+        """Make the whole index anew from the rows."""
         ...
 
     def purge(self) -> None:

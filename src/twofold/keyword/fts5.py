@@ -10,20 +10,22 @@ has no candidate beside it has no such score, so nothing is missed but the far e
 from __future__ import annotations
 
 import json
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import apsw
 import numpy as np
 
-from twofold.keyword import KeywordHits
+from twofold.keyword import KeywordHits, faults
 from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, Term, bm25, term_hash
 from twofold.keyword.candidates import Candidates
 from twofold.keyword.entries import Statistics, documents_of, look_up, neighbours_of, statistics
 from twofold.keyword.outside import Outside
 from twofold.store import Store, rows
-from twofold.text import ANALYSER, index_terms
+from twofold.text import ANALYSER, LONGEST_TERM, compounds, terms_of
 from twofold.types import Scope
 
 CONTEXT_WEIGHT = 0.35  # of a term in a neighbour, against 1 in the episode itself
@@ -124,10 +126,10 @@ class Fts5Index:
         with self._store.read() as db:
             return statistics(db).are_conversations
 
-    def check(self) -> None:
-        """FTS5's own integrity check. Raises StoreError when the index is damaged."""
-        with self._store.write() as db:
-            db.execute("INSERT INTO keyword (keyword) VALUES ('integrity-check')")
+    def faults(self) -> dict[str, int]:
+        """What is wrong with the index, by sentences, and how often: every entry is made again and compared."""
+        with self._store.read() as db:
+            return faults.found(db, NEIGHBOURS)
 
     def purge(self) -> None:
         """Merge the index into one piece, so that the terms of removed episodes are in none."""
@@ -136,11 +138,11 @@ class Fts5Index:
 
 
 def _by_session(db: apsw.Connection, ids: Iterable[int]) -> Iterator[tuple[int, str, list[int]]]:
-    """The episodes grouped by session, with the tokens that name the session and its project."""
+    """The episodes that are not hidden, by session, with the tokens that name the session and its project."""
     groups: dict[tuple[int, str], list[int]] = defaultdict(list)
     found = db.execute(
-        """SELECT e.id, s.id, ifnull(s.project_id, 0) FROM episodes e JOIN sessions s ON s.id = e.session_id
-        WHERE e.id IN (SELECT value FROM json_each(?)) ORDER BY e.time, e.id""",
+        f"""SELECT e.id, s.id, ifnull(s.project_id, 0) FROM episodes e JOIN sessions s ON s.id = e.session_id
+        WHERE e.id IN (SELECT value FROM json_each(?)) AND {rows.SHOWN} ORDER BY e.time, e.id""",
         (json.dumps(list(ids)),),
     )
     for id_, session, project in found:
@@ -152,12 +154,17 @@ def _by_session(db: apsw.Connection, ids: Iterable[int]) -> Iterator[tuple[int, 
 def _stretch(db: apsw.Connection, session: int, members: list[int]) -> list[int]:
     """The ids of a session's part from the first member to the last, with enough more on both sides that the
     neighbours of the members' neighbours are among them."""
-    edge = """(SELECT time, id FROM episodes WHERE session_id = :session AND (time, id) {0}
-        (SELECT time, id FROM episodes WHERE id = {1}) ORDER BY time {2}, id {2} LIMIT {3})"""
+    held: int = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM episodes WHERE session_id = ? LIMIT ?)", (session, len(members) + 1)
+    ).get
+    if held == len(members):  # they are all of it, as those of an imported session are
+        return members
+    edge = f"""(SELECT time, id FROM episodes e WHERE session_id = :session AND {rows.SHOWN} AND (time, id) {{0}}
+        (SELECT time, id FROM episodes WHERE id = {{1}}) ORDER BY time {{2}}, id {{2}} LIMIT {{3}})"""
     first = edge.format("<=", ":first", "DESC", 2 * NEIGHBOURS + 1)
     last = edge.format(">=", ":last", "ASC", 2 * NEIGHBOURS + 1)
     found = db.execute(
-        f"""SELECT id FROM episodes WHERE session_id = :session
+        f"""SELECT id FROM episodes e WHERE session_id = :session AND {rows.SHOWN}
         AND (time, id) >= (SELECT time, id FROM {first} ORDER BY time, id LIMIT 1)
         AND (time, id) <= (SELECT time, id FROM {last} ORDER BY time DESC, id DESC LIMIT 1)
         ORDER BY time, id""",
@@ -179,21 +186,34 @@ def _near(order: Sequence[int], members: Collection[int]) -> set[int]:
 
 def _put_rows(db: apsw.Connection, scope: str, order: list[int], members: set[int], changed: Collection[int]) -> None:
     """Write the entries of `members`, which stand in `order`; FTS5's only for those whose own words changed."""
-    own = {id_: index_terms(text) for id_, text in rows.contents(db, _near(order, members))} if members else {}
+    own = {id_: _entry(text) for id_, text in rows.contents(db, _near(order, members))} if members else {}
     documents = []
     for place, id_ in enumerate(order):
         if id_ in members:
             near = _beside(order, place)
-            terms = own[id_] + [term for neighbour in near for term in own[neighbour]]
-            hashes = np.fromiter(map(term_hash, terms), dtype=np.uint32, count=len(terms))
-            documents.append((id_, len(own[id_]), hashes.tobytes(), np.array(near, dtype=np.int64).tobytes()))
+            hashes = b"".join(own[one][1] for one in (id_, *near))
+            documents.append((id_, len(own[id_][1]) // HASH_BYTES, hashes, np.array(near, dtype=np.int64).tobytes()))
     _drop_rows(db, members, changed)
     db.executemany(
         "INSERT INTO keyword (rowid, terms, scope) VALUES (?, ?, ?)",
-        [(id_, " ".join(own[id_]), scope) for id_ in changed],
+        [(id_, own[id_][0], scope) for id_ in changed],
     )
     db.executemany("INSERT INTO keyword_docs (id, own, hashes, near) VALUES (?, ?, ?, ?)", documents)
     _count(db, documents, +1)
+
+
+def _entry(text: str) -> tuple[str, bytes]:
+    """A text as its terms, a blank after each, and as their hashes."""
+    found = [_short_word(word) if len(word) <= LONGEST_TERM else _word(word) for word in compounds(text)]
+    return "".join([terms for terms, _ in found]), b"".join([hashes for _, hashes in found])
+
+
+def _word(compound: str) -> tuple[str, bytes]:
+    terms = terms_of(compound)
+    return "".join(f"{term} " for term in terms), array("I", map(term_hash, terms)).tobytes()
+
+
+_short_word = lru_cache(maxsize=1 << 16)(_word)
 
 
 def _drop_rows(db: apsw.Connection, ids: Collection[int], of_fts5: Collection[int]) -> None:

@@ -173,6 +173,19 @@ def all_names(db: apsw.Connection) -> Iterator[tuple[int, str]]:
     yield from db.execute("SELECT entity_id, folded FROM entity_names ORDER BY entity_id, folded")
 
 
+def nameless(db: apsw.Connection) -> list[int]:
+    """The entities that have no name."""
+    return [
+        row[0] for row in db.execute("SELECT id FROM entities WHERE id NOT IN (SELECT entity_id FROM entity_names)")
+    ]
+
+
+def kept_names(db: apsw.Connection) -> Iterator[tuple[int, Name]]:
+    """Every entity with each of its names as it is kept, the shown one first."""
+    found = db.execute("SELECT entity_id, name, folded, key FROM entity_names ORDER BY entity_id, alias")
+    yield from ((id_, Name(text, folded, key)) for id_, text, folded, key in found)
+
+
 def names_of(db: apsw.Connection, entity: int) -> list[tuple[str, str]]:
     """The names of an entity, folded, each with its key."""
     found: Any = db.execute("SELECT folded, key FROM entity_names WHERE entity_id = ?", (entity,))

@@ -8,7 +8,7 @@ gone. So a delivery may be repeated, and repeated late, without harm.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -99,6 +99,22 @@ def queue(db: apsw.Connection, target: int, points: Collection[int]) -> None:
     )
 
 
+def points_of(db: apsw.Connection, target: Target) -> Iterator[int]:
+    """The ids of all points that a target should have once it was told everything, rising."""
+    if target.kind == "vectors":
+        found = db.execute("SELECT id FROM vectors WHERE model_id = ? ORDER BY id", (target.model,))
+    else:
+        found = db.execute(
+            "SELECT d.id FROM keyword_docs d JOIN episodes e ON e.id = d.id WHERE d.own > 0 ORDER BY d.id"
+        )
+    yield from (row[0] for row in found)
+
+
+def waiting_of(db: apsw.Connection, target: int) -> Iterator[int]:
+    """The ids of all points that a target has not been told of."""
+    yield from (row[0] for row in db.execute("SELECT point FROM outbox WHERE target_id = ?", (target,)))
+
+
 def next_of(db: apsw.Connection, target: int, limit: int) -> list[Queued]:
     """Up to `limit` of what a target has to be told, oldest first."""
     found = db.execute("SELECT id, point FROM outbox WHERE target_id = ? ORDER BY id LIMIT ?", (target, limit))
@@ -125,13 +141,6 @@ def lag(db: apsw.Connection, target: int) -> tuple[int, int]:
         (target,),
     ).fetchone()
     return row[0], max(0, row[1])
-
-
-def points_of(db: apsw.Connection, target: Target) -> set[int]:
-    """The points that the file has for a target."""
-    if target.kind == "words":
-        return {row[0] for row in db.execute("SELECT id FROM episodes")}
-    return {row[0] for row in db.execute("SELECT id FROM vectors WHERE model_id = ?", (target.model,))}
 
 
 def is_in_hand(db: apsw.Connection, target: int) -> bool:

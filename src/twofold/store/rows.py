@@ -14,6 +14,11 @@ from twofold.types import Episode, Message, Project, Scope, Session
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
+# Of an episode `e` that is kept without being recalled or given to an assistant.
+SHOWN = "json_extract(e.metadata, '$.hidden') IS NOT 1"
+
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+
 _EPISODE = """
     SELECT e.id, e.session_id, s.name, s.title, p.name, e.role, e.content, e.time, e.metadata
     FROM episodes e JOIN sessions s ON s.id = e.session_id LEFT JOIN projects p ON p.id = s.project_id
@@ -180,15 +185,18 @@ def sees(db: apsw.Connection, scope: Scope, episode: int) -> bool:
     return session is not None and (sessions is None or session in sessions)
 
 
-def insert_episode(db: apsw.Connection, session: int, message: Message, time: datetime) -> int | None:
-    """The new episode's id; None when the session already has a message of that source."""
-    metadata = json.dumps(dict(message.metadata), ensure_ascii=False)
-    db.execute(
-        """INSERT INTO episodes (session_id, role, content, time, metadata, source) VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO NOTHING""",
-        (session, message.role, message.content, microseconds(time), metadata, message.source),
+def insert_episodes(db: apsw.Connection, messages: Sequence[tuple[int, Message, datetime]]) -> list[int]:
+    """The ids of new episodes, made of messages with the ids of their sessions and their times, in that order."""
+    last: int = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'episodes'").get or 0
+    ids = list(range(last + 1, last + 1 + len(messages)))
+    db.executemany(
+        "INSERT INTO episodes (id, session_id, role, content, time, metadata, source) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (id_, session, one.role, one.content, microseconds(time), as_json(dict(one.metadata)), one.source)
+            for id_, (session, one, time) in zip(ids, messages, strict=True)
+        ],
     )
-    return db.last_insert_rowid() if db.changes() else None
+    return ids
 
 
 def update_content(db: apsw.Connection, episode: int, content: str) -> bool:
@@ -236,8 +244,9 @@ def episodes_after(db: apsw.Connection, scope: Scope, after: Sequence[Any] | Non
 
 
 def last_episodes(db: apsw.Connection, session: int, limit: int) -> list[Episode]:
-    """The last `limit` episodes of a session, oldest first."""
-    found = db.execute(f"{_EPISODE} WHERE e.session_id = ? ORDER BY e.time DESC, e.id DESC LIMIT ?", (session, limit))
+    """The last `limit` episodes of a session that are not hidden, oldest first."""
+    where = f"e.session_id = ? AND {SHOWN}"
+    found = db.execute(f"{_EPISODE} WHERE {where} ORDER BY e.time DESC, e.id DESC LIMIT ?", (session, limit))
     return [_episode(row) for row in found][::-1]
 
 
@@ -271,20 +280,13 @@ def last_time(db: apsw.Connection, session: str, project: str | None) -> datetim
     return None if value is None else moment(value)
 
 
-def known_sources(db: apsw.Connection, messages: Sequence[Message]) -> list[bool]:
-    """For each message whether its session already has one of the same source."""
-    known = []
-    for message in messages:
-        project = project_id(db, message.project) if message.project else None
-        session = session_id(db, message.session, project) if message.source else None
-        known.append(
-            session is not None
-            and (message.project is None or project is not None)
-            and bool(
-                db.execute("SELECT 1 FROM episodes WHERE session_id = ? AND source = ?", (session, message.source)).get
-            )
-        )
-    return known
+def shown(db: apsw.Connection, ids: Iterable[int]) -> list[int]:
+    """Those of the given episodes that are not hidden, rising."""
+    found = db.execute(
+        f"SELECT id FROM episodes e WHERE id IN (SELECT value FROM json_each(?)) AND {SHOWN} ORDER BY id",
+        (json.dumps(list(ids)),),
+    )
+    return [row[0] for row in found]
 
 
 def contents(db: apsw.Connection, ids: Iterable[int]) -> Iterator[tuple[int, str]]:
@@ -310,6 +312,12 @@ def counts(db: apsw.Connection) -> tuple[int, int, int]:
     return row[0], row[1], row[2]
 
 
+def recalled(db: apsw.Connection) -> int:
+    """How many episodes are not hidden: those that have their entry in the keyword index."""
+    count: int = db.execute("SELECT value FROM counters WHERE name = 'keyword_rows'").get
+    return count
+
+
 def read_settings(db: apsw.Connection) -> dict[str, Any]:
     """The stored settings by name."""
     return {name: json.loads(value) for name, value in db.execute("SELECT name, value FROM settings")}
@@ -323,13 +331,16 @@ def write_settings(db: apsw.Connection, values: Mapping[str, object]) -> None:
 
 
 def episodes_around(db: apsw.Connection, episode: Episode, count: int) -> tuple[list[Episode], list[Episode]]:
-    """Up to `count` episodes before and after one in its session, in either list the nearest first."""
+    """Up to `count` episodes before and after one in its session that are not hidden, in either list nearest first."""
     at = (episode.session_id, microseconds(episode.time), episode.id, count)
     before = db.execute(
-        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) < (?, ?) ORDER BY e.time DESC, e.id DESC LIMIT ?", at
+        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) < (?, ?) AND {SHOWN} "
+        "ORDER BY e.time DESC, e.id DESC LIMIT ?",
+        at,
     )
     after = db.execute(
-        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) > (?, ?) ORDER BY e.time, e.id LIMIT ?", at
+        f"{_EPISODE} WHERE e.session_id = ? AND (e.time, e.id) > (?, ?) AND {SHOWN} ORDER BY e.time, e.id LIMIT ?",
+        at,
     )
     return [_episode(row) for row in before], [_episode(row) for row in after]
 

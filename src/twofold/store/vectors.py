@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.store import models
-from twofold.store.rows import sessions_in_scope
+from twofold.store.rows import SHOWN, sessions_in_scope
 from twofold.types import Scope
 
 Floats = NDArray[np.float32]
@@ -92,10 +92,41 @@ def located(db: apsw.Connection, model: int, rows: Collection[int]) -> list[tupl
     return list(found)
 
 
+def removed(db: apsw.Connection) -> int:
+    """How many vectors the file has lost since it was made."""
+    count: int = db.execute("SELECT value FROM counters WHERE name = 'vectors_removed'").get
+    return count
+
+
+def ids(db: apsw.Connection) -> Iterator[int]:
+    """The ids of all vectors, of whatever model."""
+    return (row[0] for row in db.execute("SELECT id FROM vectors"))
+
+
+def newer(db: apsw.Connection, last: int, model: int) -> tuple[int, int]:
+    """How many vectors of a model have an id above `last`, and the highest id of a vector of any model."""
+    row: Any = db.execute(
+        """SELECT (SELECT count(*) FROM vectors WHERE id > ? AND model_id = ?),
+        (SELECT ifnull(max(id), 0) FROM vectors)""",
+        (last, model),
+    ).fetchone()
+    return row[0], row[1]
+
+
+def after(db: apsw.Connection, last: int, model: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """The vectors of a model with an id above `last`, rising: id, episode, session, and the vector as it is kept."""
+    found: Any = db.execute(
+        """SELECT v.id, v.episode_id, e.session_id, v.vector FROM vectors v
+        JOIN episodes e ON e.id = v.episode_id WHERE v.id > ? AND v.model_id = ? ORDER BY v.id""",
+        (last, model),
+    )
+    return iter(found)
+
+
 def missing(db: apsw.Connection, model: int, after: int, limit: int) -> list[int]:
-    """Up to `limit` episodes above the id `after` that have no vector of a model, in order."""
+    """Up to `limit` episodes above the id `after`, not hidden, that have no vector of a model, in order."""
     found = db.execute(
-        """SELECT id FROM episodes e WHERE id > ? AND NOT EXISTS (
+        f"""SELECT id FROM episodes e WHERE id > ? AND {SHOWN} AND NOT EXISTS (
             SELECT 1 FROM vectors WHERE episode_id = e.id AND model_id = ?) ORDER BY id LIMIT ?""",
         (after, model, limit),
     )
@@ -129,18 +160,6 @@ def sum_again(db: apsw.Connection) -> None:
     reading: Any = db.execute(_SUMMED)
     while chunk := list(islice(reading, SUM_ROWS)):
         _count(db, chunk, +1)
-
-
-def differing_sums(db: apsw.Connection) -> int:
-    """How many sums count another number of vectors than there are, by model and session."""
-    differing: int = db.execute(
-        """SELECT count(*) FROM (
-            SELECT v.model_id, e.session_id AS of, count(*) AS held FROM vectors v
-            JOIN episodes e ON e.id = v.episode_id GROUP BY 1, 2
-        ) FULL JOIN (SELECT model_id, of, count FROM vector_sums WHERE kind = 2) USING (model_id, of)
-        WHERE held IS NOT count"""
-    ).get
-    return differing
 
 
 _SUMMED = """SELECT v.model_id, e.session_id, ifnull(s.project_id, 0), v.vector FROM vectors v

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import apsw
 import numpy as np
@@ -138,10 +137,10 @@ class ExactIndex:
             models.switch(db, self._model.key)
 
     def counts(self) -> tuple[int, int]:
-        """How many episodes have a vector of this model, and how many have none."""
+        """How many episodes have a vector of this model, and how many that are not hidden have none."""
         with self._store.read() as db:
             have = stored.embedded(db, models.find(db, self._model.key))
-            return have, rows.counts(db)[2] - have
+            return have, rows.recalled(db) - have
 
     def _check_model(self, db: apsw.Connection) -> None:
         current = models.current(db)
@@ -151,7 +150,7 @@ class ExactIndex:
     def _current(self, db: apsw.Connection) -> _Snapshot:
         """The state that `db`'s transaction sees, or a newer one that another thread has loaded."""
         with self._lock:
-            removed: int = db.execute("SELECT value FROM counters WHERE name = 'vectors_removed'").get
+            removed = stored.removed(db)
             old = self._snapshot or self._empty()
             if removed > old.removed:
                 old = self._without_removed(db, old, removed)
@@ -165,7 +164,7 @@ class ExactIndex:
         return _Snapshot(np.empty((0, self._model.dimension), dtype=np.float32), none, none, none, 0, 0)
 
     def _without_removed(self, db: apsw.Connection, old: _Snapshot, removed: int) -> _Snapshot:
-        left = np.fromiter((row[0] for row in db.execute("SELECT id FROM vectors")), dtype=np.int64)
+        left = np.fromiter(stored.ids(db), dtype=np.int64)
         kept = np.flatnonzero(np.isin(old.piece_ids, left))
         if len(kept) == len(old.piece_ids):
             return _Snapshot(old.matrix, old.piece_ids, old.episode_of, old.session_of, old.last, removed)
@@ -175,15 +174,12 @@ class ExactIndex:
 
     def _with_new(self, db: apsw.Connection, old: _Snapshot) -> _Snapshot:
         new = (old.last, models.find(db, self._model.key))
-        of_new: Any = db.execute("SELECT count(*), max(id) FROM vectors WHERE id > ? AND model_id = ?", new).fetchone()
-        count, last = of_new
+        count, last = stored.newer(db, *new)
+        # Of whatever model: ids only grow, and those that another one's build adds are not looked at twice.
+        last = max(old.last, last)
         if not count:
-            return old
-        found = db.execute(
-            """SELECT v.id, v.episode_id, e.session_id, v.vector FROM vectors v
-            JOIN episodes e ON e.id = v.episode_id WHERE v.id > ? AND v.model_id = ? ORDER BY v.id""",
-            new,
-        )
+            return old if last == old.last else replace(old, last=last)
+        found = stored.after(db, *new)
         matrix, place = _room(old.matrix, count), len(old.matrix)
         numbers: Ints = np.empty((count, 3), dtype=np.int64)
         while chunk := list(islice(found, LOAD_ROWS)):  # the whole of it as Python objects would be far larger

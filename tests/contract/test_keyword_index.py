@@ -75,7 +75,7 @@ def memory(open_memory: Opener) -> Memory:
 @pytest.fixture
 def make(kind: str, memory: Memory, tmp_path: Path) -> Iterator[Callable[[], Callable[..., list[tuple[int, float]]]]]:
     """Opens the index under test, as after a start of the program; each call gives its search."""
-    opened: list[tuple[Store, Engine | None]] = []
+    opened: list[tuple[Store, Replica | None]] = []
     shared = QdrantClient(":memory:") if kind.startswith("qdrant memory") else None
 
     def engine() -> Engine:
@@ -88,7 +88,8 @@ def make(kind: str, memory: Memory, tmp_path: Path) -> Iterator[Callable[[], Cal
         while opened:
             store, used = opened.pop()
             if used and not shared:
-                used.close()
+                used.engine.close()
+                used.let_go()
             store.close()
 
     def make_() -> Callable[..., list[tuple[int, float]]]:
@@ -97,9 +98,8 @@ def make(kind: str, memory: Memory, tmp_path: Path) -> Iterator[Callable[[], Cal
         opened.append((store, None))
         if kind == "fts5":
             return searching(Fts5Index(store), lambda: None)
-        used = engine()
-        opened[-1] = store, used
-        replica = Replica(store, used, "words", Layout(0), points, "{}", lambda db: None)
+        replica = Replica(store, engine(), "words", Layout(0), points, "{}", lambda db: None)
+        opened[-1] = store, replica
         asked = Asked(replica, kind.endswith("late"))
         with store.read() as db:
             begun = replica.targets(db)

@@ -21,7 +21,7 @@ from benchmarks.chaos_delivery import differences, is_delivered
 from tests.engines.delivery import is_whole, until, wait_until_delivered
 from twofold import Memory, Message
 from twofold.embed.hashing import HashEmbedder
-from twofold.engines import courier, replica
+from twofold.engines import Point, Terms, courier, replica
 from twofold.engines.edge import EdgeEngine
 from twofold.errors import EngineBusy, EngineError, EngineLost
 from twofold.store import Store, outbox
@@ -286,6 +286,47 @@ def answers_or_none(memory: Memory) -> list[tuple[int, float]] | None:
     return None if recalled.degraded else [(hit.episode.id, round(hit.score, 9)) for hit in recalled.hits]
 
 
+def in_hand(file: Path) -> list[bool]:
+    """For each index outside the file whether it was not let go of in order."""
+    store = Store(file)
+    with store.read() as db:
+        result = [outbox.is_in_hand(db, target.id) for target in outbox.targets(db)]
+    store.close()
+    return result
+
+
+def test_what_an_engine_lost_with_a_killed_process_is_made_up_for_without_a_wrong_answer_meanwhile(
+    opening: Opening, file: Path
+) -> None:
+    memory = filled(opening())
+    memory.edit(8, "apples edited word7")
+    wait_until_delivered(memory)
+    expected = answers(memory)
+    names = collection(memory, "vectors"), collection(memory, "words")
+    assert in_hand(file) == [True, True]
+    memory.close()
+    assert in_hand(file) == [False, False]
+    engine = EdgeEngine(folder(file))
+    vectors, words = engine.open(names[0], replica.Layout(64)), engine.open(names[1], replica.Layout(0))
+    vectors.remove(vectors.ids(0, 100)[5:25], 1)
+    words.put([Point(8, 1, 0, Terms([1, 2, 3], [1.0, 1.0, 1.0]))], 1)
+    engine.close()
+    store = Store(file)
+    with store.write() as db:
+        for target in outbox.targets(db):
+            outbox.take_in_hand(db, target.id)
+    store.close()
+    again = opening()
+    assert answers(again) == expected
+    until(lambda: is_whole(again), "what was lost")
+    assert answers(again) == expected
+    assert memory_words(again, "edited") == {8}
+
+
+def memory_words(memory: Memory, text: str) -> set[int]:
+    return {hit.episode.id for hit in memory.search(text, limit=100)}
+
+
 def test_what_is_left_of_former_indexes_is_swept(opening: Opening, file: Path) -> None:
     memory = filled(opening())
     (folder(file) / "vectors-of-before").mkdir()
@@ -441,6 +482,7 @@ def test_the_file_and_the_engine_agree_after_a_kill(
         monkeypatch.setattr(replica, "GROWN", 0.0)
     killed = chaos_delivery.kill(file, 0.1, 1, built)
     assert killed.writes > 0
+    assert any(in_hand(file))
     if killed.builder:
         with suppress(ProcessLookupError):
             os.kill(killed.builder, signal.SIGKILL)

@@ -104,6 +104,11 @@ class Engine(Protocol):
         """Whether an index is built in a process of its own, because it holds up everything else in this one."""
         ...
 
+    @property
+    def may_forget(self) -> bool:
+        """Whether a process that is killed may take with it some of what was durable."""
+        ...
+
     def collections(self) -> list[str]:
         """The names of all collections of this store."""
         ...

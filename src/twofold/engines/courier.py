@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from twofold.engines import Engine
 from twofold.engines.replica import BATCH, Replica
-from twofold.errors import StoreError, TwofoldError
+from twofold.errors import EngineError, StoreError, TwofoldError
 from twofold.store import Store, outbox
 from twofold.store.lock import Lock
 
@@ -76,8 +76,14 @@ class Courier:
         for building in self._building.values():
             building.terminate()
             building.wait()
-        self._engine.close()
-        self._role.release()
+        try:
+            self._engine.close()
+            for replica in self._replicas:
+                replica.let_go()
+        except (EngineError, StoreError) as error:
+            self.problem = str(error)  # what was told is compared with the file at the next start
+        finally:
+            self._role.release()
 
     @contextmanager
     def held(self) -> Iterator[bool]:

@@ -44,6 +44,7 @@ class QdrantEngine:
 
     name = "qdrant"
     builds_apart = False
+    may_forget = False
 
     def __init__(self, server: Server, connect: Callable[[Server], Any] | None = None) -> None:
         self.server = server

@@ -18,6 +18,7 @@ from twofold.types import Scope
 BATCH = 2_048  # points delivered, made durable and taken out of the outbox at once
 FEW = 20_000  # points that a search walks through in a millisecond, without an index over them
 GROWN = 0.25  # of all points: so many more and the index is built anew
+PAGE = 10_000  # ids read at once
 LATE = 1_000  # points that a target may still have to be told when it begins to serve: searches look at these as well
 
 Loader = Callable[[apsw.Connection, Target, Collection[int]], Mapping[int, Point]]
@@ -50,6 +51,7 @@ class Replica:
         self._opening = threading.RLock()
         self._telling = threading.Lock()
         self._serving: tuple[Target, Points] | None = None
+        self._in_hand: set[int] = set()  # targets that this process tells, and of which it knows that they lack nothing
 
     def serving(self, db: apsw.Connection) -> tuple[Target, Points] | None:
         """The target that searches are put to, opened; None while it is built, or gone. Raises EngineError."""
@@ -62,7 +64,7 @@ class Replica:
                     self._serving = targets[0], self.open(targets[0])
                 except EngineLost:
                     return None
-            return self._serving
+            return None if self._is_suspect(db, targets[0]) else self._serving
 
     def targets(self, db: apsw.Connection) -> list[Target]:
         """Its targets, the one that serves first."""
@@ -97,6 +99,8 @@ class Replica:
                 points = self.open(target)
                 if target.collection not in self.engine.collections():
                     raise EngineLost(f"{target.collection} is gone")
+                if self._is_suspect(self._store.connection, target):
+                    self._compare(target, points)
                 told = self.tell(target, points)
             except EngineLost:
                 self._begin_again(target)
@@ -111,6 +115,7 @@ class Replica:
             queued = outbox.next_of(db, target.id, BATCH)
             there = self._load(db, target, [entry.point for entry in queued])
         if queued:
+            self._take_in_hand(target)
             moment = queued[-1].entry
             gone = sorted(entry.point for entry in queued if entry.point not in there)
             if there:
@@ -146,11 +151,14 @@ class Replica:
         except EngineLost:
             self._begin_again(target)
             points = self.open(target)
+        if self._is_suspect(self._store.connection, target):
+            self._compare(target, points)
         while True:
             while self.tell(target, points):
                 pass
             points.index()
             self.engine.close()
+            self.let_go()
             if self.take_over(target):
                 return
             points = self.open(target)
@@ -171,6 +179,33 @@ class Replica:
         """The collection of a target. Raises EngineLost where it is gone."""
         return self.engine.open(target.collection, self._layout)
 
+    def let_go(self) -> None:
+        """Note that what this process told is whole, now that the engine is closed. Raises StoreError."""
+        with self._store.write() as db:
+            for target in self._in_hand:
+                outbox.let_go(db, target)
+        self._in_hand.clear()
+
+    def _is_suspect(self, db: apsw.Connection, target: Target) -> bool:
+        """Whether a process that told the target was killed, and it may lack something."""
+        return self.engine.may_forget and target.id not in self._in_hand and outbox.is_in_hand(db, target.id)
+
+    def _take_in_hand(self, target: Target) -> None:
+        if self.engine.may_forget and target.id not in self._in_hand:
+            with self._store.write() as db:
+                outbox.take_in_hand(db, target.id)
+            self._in_hand.add(target.id)
+
+    def _compare(self, target: Target, points: Points) -> None:
+        """Queue what a suspect target may lack: vectors that it has not, and all words, which may be old ones."""
+        held: list[int] = []
+        while page := points.ids(held[-1] if held else 0, PAGE):
+            held += page
+        with self._store.write() as db:
+            there = set(outbox.points_of(db, target))
+            outbox.queue(db, target.id, there.union(held) if self.kind == "words" else there.symmetric_difference(held))
+        self._in_hand.add(target.id)
+
     def _chosen(self) -> Target | None:
         with self._store.write() if self._needs_one() else self._store.read() as db:
             if self._model(db) == 0:
@@ -189,6 +224,8 @@ class Replica:
         """Give a target an empty collection, and queue for it all there is."""
         with self._store.write() as db:
             outbox.begin_again(db, target.id)
+            outbox.let_go(db, target.id)
+        self._in_hand.discard(target.id)
         with self._opening:
             self._serving = None
             self.engine.create(target.collection, self._layout)

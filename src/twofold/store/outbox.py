@@ -143,6 +143,21 @@ def lag(db: apsw.Connection, target: int) -> tuple[int, int]:
     return row[0], max(0, row[1])
 
 
+def is_in_hand(db: apsw.Connection, target: int) -> bool:
+    """Whether a process has begun to tell a target something and has not let go of it in order."""
+    return bool(db.execute("SELECT count(*) FROM counters WHERE name = ?", (_in_hand(target),)).get)
+
+
+def take_in_hand(db: apsw.Connection, target: int) -> None:
+    """Note that a process tells a target something from now on."""
+    db.execute("INSERT OR REPLACE INTO counters VALUES (?, 1)", (_in_hand(target),))
+
+
+def let_go(db: apsw.Connection, target: int) -> None:
+    """Note that the process that told a target has closed it in order."""
+    db.execute("DELETE FROM counters WHERE name = ?", (_in_hand(target),))
+
+
 def serve(db: apsw.Connection, target: int) -> None:
     """Search by this target from now on."""
     db.execute("UPDATE targets SET serves = 1 WHERE id = ?", (target,))
@@ -156,7 +171,12 @@ def begin_again(db: apsw.Connection, target: int) -> None:
 
 def drop(db: apsw.Connection, target: int) -> None:
     """Forget a target and what it was to be told."""
+    let_go(db, target)
     db.execute("DELETE FROM targets WHERE id = ?", (target,))
+
+
+def _in_hand(target: int) -> str:
+    return f"target_in_hand_{target}"
 
 
 def _target(row: Any) -> Target:

@@ -482,7 +482,6 @@ def test_the_file_and_the_engine_agree_after_a_kill(
         monkeypatch.setattr(replica, "GROWN", 0.0)
     killed = chaos_delivery.kill(file, 0.1, 1, built)
     assert killed.writes > 0
-    assert any(in_hand(file))
     if killed.builder:
         with suppress(ProcessLookupError):
             os.kill(killed.builder, signal.SIGKILL)

@@ -7,7 +7,7 @@ demo: .venv/run.ready  ## set up, import a sample history, ask it three question
 	$(BIN)/twofold demo
 
 test: .venv/dev.ready  ## set up and run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/dev.ready  ## style, types, layers
 	$(BIN)/ruff check .

@@ -160,11 +160,19 @@ def settle(memory: Memory) -> None:
 
 
 def is_settled(memory: Memory) -> bool:
-    """Whether every index serves, has nothing more to be told, and is built as far as it is to be."""
+    """Whether every index serves, has nothing more to be told, is built as far as it is to be, and nothing is left."""
     try:
-        return is_delivered(memory) and not any(one.wants_index() for one in memory._indexes.replicas)
+        grown = any(one.wants_index() for one in memory._indexes.replicas)
+        return is_delivered(memory) and not grown and is_swept(memory)
     except EngineError:
         return False
+
+
+def is_swept(memory: Memory) -> bool:
+    """Whether the engine has no collection that belongs to no index of the file."""
+    with memory._store.read() as db:
+        known = {target.collection for target in outbox.targets(db)}
+    return all(set(one.engine.collections()) <= known for one in memory._indexes.replicas)
 
 
 def is_delivered(memory: Memory) -> bool:

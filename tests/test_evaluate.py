@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fake_qdrant import FakeQdrant
 from twofold import Memory, cli, cli_quality, datasets, evaluate, metrics, scorecard, significance
 from twofold.embed.hashing import HashEmbedder
 from twofold.errors import EmbedderError, ImportFailed, InvalidInput, MissingExtra, StoreError
@@ -302,6 +303,25 @@ def test_every_method_is_measured_in_the_scope_of_the_query(make: Maker) -> None
     assert one.measure == ("row", "ndcg@10")
     assert [found.other for found in one.comparisons] == [name for name in evaluate.ARMS if name != "default"]
     assert {found.verdict for found in one.comparisons} == {"not shown different"}
+
+
+def test_a_store_that_is_thrown_away_leaves_nothing_on_a_server(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeQdrant()
+    server.start()
+    for name, value in (("VECTORS", "qdrant"), ("QDRANT_URL", server.url), ("QDRANT_GRPC_PORT", "0")):
+        monkeypatch.setenv(f"TWOFOLD_{name}", value)
+    by_server = judge(make())
+    assert any("points/query" in one for one in server.asked)
+    assert server.ids() == {}
+    judge(make("kept"), tmp_path / "stores")
+    assert len(server.ids()) == 1
+    server.stop()
+    monkeypatch.delenv("TWOFOLD_VECTORS")
+    by_file = judge(make("again"))
+    scores = [[result.rows and result.rows.means() for result in one.results] for one in (by_server, by_file)]
+    assert scores[0] == scores[1]
 
 
 def test_what_is_not_judged_is_null(make: Maker) -> None:

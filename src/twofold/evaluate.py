@@ -12,13 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from twofold import metrics, significance
+from twofold import indexing, metrics, significance
 from twofold.datasets import ROW, Dataset
 from twofold.embed import Embedder
 from twofold.errors import EmbedderError, InvalidInput, StoreError
 from twofold.memory import Memory
 from twofold.metrics import Scores
-from twofold.settings import OF_RECALL, SPECS
+from twofold.settings import OF_RECALL, SPECS, base
 
 # Rows asked for a query: the deepest answer that a fresh install gives without widening its window.
 DEPTH = int(SPECS["window"].default)
@@ -105,6 +105,8 @@ def evaluate(
             ticks = count(len(dataset.messages) + 1)
             tick = (lambda: progress(next(ticks))) if progress else (lambda: None)
             results = tuple(_result(memory, dataset, name, tick) for name in ARMS)
+        if folder is None:
+            indexing.abandon(Path(scratch) / "asked.db", base())
     by_row, by_session = ((scores and len(scores.queries)) or 0 for scores in (results[0].rows, results[0].sessions))
     kind: Literal["row", "session"] = "row" if by_row >= by_session else "session"
     measure = (kind, "ndcg@10" if kind == "row" else "mrr")

@@ -125,6 +125,22 @@ def _give_up(store: Store, replicas: Collection[Replica]) -> None:
             edge(store).drop(target.collection)
 
 
+def abandon(path: Path, base: Mapping[str, Value]) -> None:
+    """Drop what a store that is to be thrown away has on a server; nobody may have it open. Raises EngineError."""
+    store = Store(path)
+    try:
+        with store.read() as db:
+            there = [target.collection for target in outbox.targets(db) if target.engine == "qdrant"]
+            settings = {**base, **rows.read_settings(db)}
+        engine = server(store, settings) if there else None
+        if engine:
+            for collection in there:
+                engine.drop(collection)
+            engine.close()
+    finally:
+        store.close()
+
+
 def edge(store: Store, owner: Lock | None = None) -> EdgeEngine:
     """Qdrant Edge in the folder beside a file."""
     return EdgeEngine(store.path.with_name(store.path.name + "-edge"), owner)

@@ -218,6 +218,17 @@ def test_a_server_that_has_lost_all_is_told_all_again(opening: Opening, server: 
     settled(opening())
 
 
+def test_an_index_that_cannot_be_told_holds_up_no_other(opening: Opening, server: FakeQdrant) -> None:
+    memory = filled(opening())
+    server.chance = lambda request: "500" if "-vectors" in request and request.endswith("/points") else "none"
+    added = memory.add("quinces elsewhere")
+    words = next(name for name in server.ids() if "-words" in name)
+    until(lambda: added.id in server.ids()[words], "the words, while the vectors are refused")
+    assert {lag.kind: lag.waiting for lag in memory.status().external_indexes}["vectors"] == 1
+    server.chance = lambda request: "none"
+    settled(memory)
+
+
 def test_a_server_that_is_away_is_told_of_and_words_carry_on_at_once(opening: Opening, server: FakeQdrant) -> None:
     memory = filled(opening())
     server.stop()

@@ -42,6 +42,7 @@ class Courier:
         self._turn = threading.RLock()
         self._until = math.inf
         self._tidy_at = 0.0
+        self._first = 0
         self._building: dict[str, subprocess.Popen[bytes]] = {}
         self._build_after: dict[str, float] = {}
         self._strangers: set[str] = set()
@@ -119,13 +120,25 @@ class Courier:
         """One batch for each replica, if this process is the courier; how many points."""
         if not self._role.take():
             return 0
-        told = sum(replica.deliver() for replica in self._replicas)
+        told = self._deliver()
         now = time.monotonic()
         if (not told or now >= self._tidy_at) and not self._ending.is_set():
             self._tidy_at = now + TIDY
             for replica in self._replicas:
                 self._have_built(replica)
             self._sweep()
+        return told
+
+    def _deliver(self) -> int:
+        """One batch for each replica. Raises EngineError.
+
+        After a failure the next one comes first: an engine that is let rest may refuse all that follows.
+        """
+        told = 0
+        for _ in self._replicas:
+            replica = self._replicas[self._first]
+            self._first = (self._first + 1) % len(self._replicas)
+            told += replica.deliver()
         return told
 
     def _have_built(self, replica: Replica) -> None:

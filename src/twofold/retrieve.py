@@ -277,13 +277,13 @@ class Retriever:
                 found.fluency = self._embedder.fluency(text)
         return _near(found, vector, search) if search else vector
 
-    def _in_context(self, vector: Vector, vectors: VectorIndex, ids: Collection[int]) -> dict[int, float]:
+    def _in_context(self, vector: Vector, found: Found, ids: Collection[int]) -> dict[int, float]:
         """The cosines of the query to candidates with their context: an episode's vector plus its neighbours'.
 
         Of an episode in pieces the nearest counts. An answer that says little by itself is near by its question.
         """
         neighbours = self._keyword.neighbours(ids)
-        pieces = vectors.vectors({*ids, *(near for beside in neighbours.values() for near in beside)})
+        pieces = self._pieces(found, {*ids, *(near for beside in neighbours.values() for near in beside)})
         place = {id_: number for number, id_ in enumerate(pieces)}
         best = np.stack([_nearest(rows, vector) for rows in pieces.values()] + [np.zeros_like(vector)])
         known = sorted(id_ for id_ in ids if id_ in place)
@@ -295,9 +295,9 @@ class Retriever:
         cosines = np.einsum("ij,j->i", summed, vector) / np.maximum(np.linalg.norm(summed, axis=1), 1e-9)
         return dict(zip(known, cosines.tolist(), strict=True))
 
-    def _with_beginning(self, vector: Vector, vectors: VectorIndex, ids: Collection[int]) -> dict[int, float]:
+    def _with_beginning(self, vector: Vector, found: Found, ids: Collection[int]) -> dict[int, float]:
         """The cosines of the query to candidates, each the mean of its nearest piece's and its first one's."""
-        pieces = vectors.vectors(ids)
+        pieces = self._pieces(found, ids)
         if not pieces:
             return {}
         rows_ = np.concatenate(list(pieces.values())).astype(np.float64)
@@ -306,6 +306,12 @@ class Retriever:
         best = np.maximum.reduceat(cosines, starts)
         mixed = (1.0 - BEGINNING_WEIGHT) * best + BEGINNING_WEIGHT * cosines[starts]
         return dict(zip(pieces, mixed.tolist(), strict=True))
+
+    def _pieces(self, found: Found, ids: Collection[int]) -> dict[int, NDArray[np.float32]]:
+        """The vectors of episodes, read as far as semantic search has not."""
+        read = {id_: found.semantic.pieces[id_] for id_ in ids if id_ in found.semantic.pieces}
+        assert self._vectors is not None
+        return read | self._vectors.vectors([id_ for id_ in ids if id_ not in read])
 
     def _in_time(self, completed: Rankings, spans: Sequence[Span]) -> Rankings:
         """The candidates by how close they are to the times that the query names; nothing where none is in them."""
@@ -332,9 +338,9 @@ class Retriever:
             keyword.update((id_, score) for id_, score in scores if score > KEYWORD_FLOOR)
         if vector is not None and self._vectors is not None:
             if in_context and self._keyword.are_conversations():
-                semantic = self._in_context(vector, self._vectors, keyword.keys() | semantic.keys())
+                semantic = self._in_context(vector, found, keyword.keys() | semantic.keys())
             elif in_context:
-                semantic = self._with_beginning(vector, self._vectors, keyword.keys() | semantic.keys())
+                semantic = self._with_beginning(vector, found, keyword.keys() | semantic.keys())
             elif only_keyword:
                 semantic.update(self._vectors.score(vector, only_keyword))
         return {"keyword": list(keyword.items()), "semantic": list(semantic.items())}

@@ -100,7 +100,7 @@ class Fts5Index:
             blind = not used or limit <= 0 or (scope.kind == "sessions" and not scope.ids)
             # Excluded episodes may be the neighbours by whose words others are found: they count as candidates.
             wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
-            documents = {} if blind else documents_of(db, self._candidates(db, counted, used, scope, wanted))
+            documents = {} if blind else self._candidates(db, counted, used, scope, wanted)
             beside = {near for document in documents.values() for near in document.near} - documents.keys()
             documents |= {} if own else documents_of(db, beside - set(exclude))
         scores = rate(list(documents.values()))
@@ -111,10 +111,10 @@ class Fts5Index:
 
     def _candidates(
         self, db: apsw.Connection, counted: Statistics, used: Sequence[Term], scope: Scope, wanted: int
-    ) -> Sequence[int]:
+    ) -> dict[int, Document]:
         """The best by their own words; of the engine outside, if there is one and it knows enough."""
         found = self._outside.best(db, used, scope, wanted) if self._outside else None
-        return Candidates(db, counted, scope).best(used, wanted) if found is None else found
+        return documents_of(db, Candidates(db, counted, scope).best(used, wanted)) if found is None else found
 
     def neighbours(self, ids: Collection[int]) -> dict[int, Sequence[int]]:
         """Who stands beside each of these episodes in its session, near enough to count as its context."""

@@ -10,7 +10,7 @@ import numpy as np
 from twofold.engines import Point, Terms
 from twofold.engines.replica import Replica
 from twofold.errors import EngineError
-from twofold.keyword.bm25 import HASH_BYTES, K1, B, Term, term_hash
+from twofold.keyword.bm25 import HASH_BYTES, K1, B, Document, Term, term_hash
 from twofold.keyword.entries import documents_of, located, seen
 from twofold.store import outbox
 from twofold.store.outbox import Target
@@ -25,8 +25,8 @@ class Outside:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
 
-    def best(self, db: apsw.Connection, terms: Sequence[Term], scope: Scope, limit: int) -> list[int] | None:
-        """The ids of about the best `limit`, with all that the engine does not know yet; None where it cannot tell.
+    def best(self, db: apsw.Connection, terms: Sequence[Term], scope: Scope, limit: int) -> dict[int, Document] | None:
+        """About the best `limit`, by id, with all that the engine does not know yet; None where it cannot tell.
 
         Then FTS5, which knows everything, is the one to ask: also where the engine is away.
         """
@@ -62,11 +62,12 @@ def weighed(hashes: bytes, mean_length: float) -> Terms:
     return Terms(numbers.tolist(), (counts * (K1 + 1.0) / (counts + saturation)).tolist())
 
 
-def _holding(db: apsw.Connection, ids: Sequence[int], terms: Sequence[Term]) -> list[int]:
+def _holding(db: apsw.Connection, ids: Sequence[int], terms: Sequence[Term]) -> dict[int, Document]:
     """Those of the episodes that hold one of the terms themselves."""
+    documents = documents_of(db, ids)
+    owns = [document.own for document in documents.values()]
+    hashes = b"".join([document.hashes[: document.own * HASH_BYTES] for document in documents.values()])
     wanted = np.array([term_hash(term.text) for term in terms], dtype=np.uint32)
-    return [
-        id_
-        for id_, document in documents_of(db, ids).items()
-        if np.isin(np.frombuffer(document.hashes[: document.own * HASH_BYTES], dtype=np.uint32), wanted).any()
-    ]
+    owner = np.repeat(np.arange(len(owns)), owns)[np.isin(np.frombuffer(hashes, dtype=np.uint32), wanted)]
+    holding = set(owner.tolist())
+    return {id_: document for place, (id_, document) in enumerate(documents.items()) if place in holding}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -14,11 +14,15 @@ from twofold.types import Scope
 
 @dataclass(frozen=True, slots=True)
 class VectorHits:
-    """A ranking of (id, cosine), and the floor: the mean cosine of the query to all `rows` in scope."""
+    """A ranking of (id, cosine), and the floor: the mean cosine of the query to all `rows` in scope.
+
+    `pieces` are vectors of episodes that had to be read for it, so that nobody reads them again.
+    """
 
     ranking: list[tuple[int, float]]
     floor: float = 0.0
     rows: int = 0
+    pieces: Mapping[int, NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def spread(self) -> float | None:

@@ -106,15 +106,15 @@ class ExternalIndex:
                     break
                 asked = min(MORE * asked, MOST_CANDIDATES)
             left_out = stored.episodes_of(db, model, without, scope)
-            near = best(stored.pieces(db, model, self._model.dimension, set(episodes) - set(left_out)), vector)
+            pieces = stored.pieces(db, model, self._model.dimension, set(episodes) - set(left_out))
             hidden = stored.pieces(db, model, self._model.dimension, left_out)
             total, rows = stored.total(db, model, scope)
-        ranking = sorted(near.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
+        ranking = sorted(best(pieces, vector).items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
         rows -= sum(map(len, hidden.values()))
         if total is None or rows <= 0:
-            return VectorHits(ranking)
+            return VectorHits(ranking, pieces=pieces)
         total = total - sum(pieces.sum(axis=0, dtype=np.float64) for pieces in hidden.values())
-        return VectorHits(ranking, round(float(total @ vector.astype(np.float64)) / rows, FLOOR_DIGITS), rows)
+        return VectorHits(ranking, round(float(total @ vector.astype(np.float64)) / rows, FLOOR_DIGITS), rows, pieces)
 
     def _check_model(self) -> None:
         with self._store.read() as db:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from twofold import messages as incoming
 from twofold.errors import InvalidInput, NotFound
 from twofold.pages import PAGE, Page, cursor, one_more, paged
 from twofold.scopes import Reach
-from twofold.store import Store, rows
+from twofold.store import Store, rows, sources
 from twofold.store import feedback as stored
-from twofold.types import Judgement
+from twofold.types import Judgement, Said
 
 
 class Feedback:
@@ -42,6 +43,21 @@ class Feedback:
                 in_project = rows.project_of_session(db, in_session)
             now = rows.microseconds(datetime.now(timezone.utc))
             return self._get(stored.put(db, query, (in_project, in_session), episode, useful, now))
+
+    def bring(self, words: Iterable[Said]) -> int:
+        """Keep what was said of messages in another store, now that they are in this one; how many words were new."""
+        count = 0
+        with self._store.write() as db:
+            for word in words:
+                project = self._reach.project_id(db, word.message.project) if word.message.project else None
+                session = rows.session_id(db, word.message.session, project)
+                episode = None if session is None else sources.find(db, session, word.message)
+                if session is None or episode is None:
+                    continue
+                places = {"everywhere": (None, None), "project": (project, None), "session": (project, session)}
+                time = rows.microseconds(word.time)
+                count += stored.bring(db, word.query, places[word.place], episode, word.useful, time)
+        return count
 
     def page(self, *, project: str | None = None, after: str | None = None, limit: int = PAGE) -> Page[Judgement]:
         """What was said in a project, or all, the newest first."""

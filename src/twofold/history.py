@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -75,7 +76,14 @@ def bring_in(
     )
     if failures and not losses.messages:
         raise failures[0]
-    entities = len(losses.entities) if dry_run else _put_entities(memory, losses, wanted.project)
+    if dry_run:
+        return Brought(report, losses.report(), len(losses.entities), str(failures[0]) if failures else None)
+    _put_empty(memory, losses, wanted.project)
+    entities = _put_entities(memory, losses, wanted.project)
+    memory.feedback.bring(
+        replace(word, message=replace(word.message, project=wanted.project)) if wanted.project else word
+        for word in losses.said
+    )
     return Brought(report, losses.report(), entities, str(failures[0]) if failures else None)
 
 
@@ -99,15 +107,34 @@ def _since(found: Iterable[Message], since: datetime, losses: Losses) -> Iterato
             losses.skip(f"message before {since:%Y-%m-%d} (left out)")
 
 
+def _put_empty(memory: Memory, losses: Losses, project: str | None) -> None:
+    """Make the projects and sessions in which nothing was said, as far as they are not there."""
+    for empty in losses.empty:
+        with suppress(Conflict):
+            if empty.session:
+                memory.catalog.add_session(empty.session, project=project or empty.project, title=empty.title)
+            elif not project and empty.project:
+                memory.catalog.add_project(empty.project)
+
+
 def _put_entities(memory: Memory, losses: Losses, project: str | None) -> int:
     """Add what a history describes by name, or give it the description that it has now; returns how many changed."""
-    known = _known(memory, project) if losses.entities else {}
+    homes: dict[tuple[str | None, int | None], dict[tuple[str, str], Entity]] = {}
     changed = 0
     for found in losses.entities:
-        before = known.get((found.type, fold(found.name)))
         try:
+            home = _home(memory, found, project)
+            known = homes.get(home) or homes.setdefault(home, _known(memory, *home))
+            before = known.get((found.type, fold(found.name)))
             if before is None:
-                memory.entities.add(found.name, found.type, description=found.description, project=project)
+                memory.entities.add(
+                    found.name,
+                    found.type,
+                    description=found.description,
+                    aliases=found.aliases,
+                    project=home[0],
+                    session=home[1],
+                )
                 changed += 1
             elif before.description != found.description.strip():
                 memory.entities.change(before.id, description=found.description)
@@ -117,17 +144,25 @@ def _put_entities(memory: Memory, losses: Losses, project: str | None) -> int:
     return changed
 
 
-def _known(memory: Memory, project: str | None) -> dict[tuple[str, str], Entity]:
-    """The entities of a project, or those that belong to none, by type and each of their names."""
+def _home(memory: Memory, found: Found, project: str | None) -> tuple[str | None, int | None]:
+    """The project that an entity belongs to, or the id of the session; neither where it belongs to none."""
+    if project or found.project or not found.session:
+        return project or found.project, None
+    session = memory.catalog.find_session(found.session) or memory.catalog.add_session(found.session)
+    return None, session.id
+
+
+def _known(memory: Memory, project: str | None, session: int | None) -> dict[tuple[str, str], Entity]:
+    """The entities of a project, of a session, or those that belong to none, by type and each of their names."""
     known: dict[tuple[str, str], Entity] = {}
     after: str | None = None
     while True:
         try:
-            page = memory.entities.page(project=project, after=after)
+            page = memory.entities.page(project=project, session=session, after=after)
         except NotFound:  # nothing was stored for the project yet
             return known
         for entity in page.items:
-            if entity.project == project and entity.session_id is None:
+            if entity.project == project and entity.session_id == session:
                 known |= {(entity.type, fold(name)): entity for name in (entity.name, *entity.aliases)}
         after = page.next
         if after is None:

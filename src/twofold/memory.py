@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from twofold import health, priors, reembed, retrieve
 from twofold import messages as incoming
 from twofold import settings as known_settings
+from twofold.archive import Archive
 from twofold.catalog import Catalog
 from twofold.context import Assembler, Held
 from twofold.doctor import Doctor, Report
@@ -49,9 +49,11 @@ class Memory:
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
     for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and in
-    pages, `feedback` what was said of hits; `threads` are of chat clients, `tokens` of the service.
+    pages, `feedback` what was said of hits, `archive` all of it to take along; `threads` are of chat clients, `tokens`
+    of the service.
     """
 
+    archive: Archive
     catalog: Catalog
     feedback: Feedback
     entities: Entities
@@ -108,6 +110,7 @@ class Memory:
 
     def _open_on(self, reach: Reach) -> None:
         self._reach = reach
+        self.archive = Archive(self._store, reach)
         self.catalog = Catalog(self._store, self._writer, reach)
         self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
         self.feedback = Feedback(self._store, reach)
@@ -388,11 +391,10 @@ class Memory:
         return dict(self._base) | {name: value for name, value in stored.items() if name in known_settings.SPECS}
 
     def _at_home(self, message: Message) -> Message:
-        """The message, put into the one project that is in reach where the door opens on one. Raises NotFound."""
-        if self._reach.only is None or not isinstance(message, Message):
-            return replace(message, project=None) if isinstance(message, Message) and message.project == "" else message
+        if not isinstance(message, Message) or (self._reach.only is None and message.project != ""):
+            return message
         with self._store.read() as db:
-            return replace(message, project=self._reach.home(db, message.project))
+            return self._reach.at_home(db, message)
 
 
 def _now() -> datetime:

@@ -38,7 +38,7 @@ def check(message: Message) -> Message:
     except OverflowError:
         raise InvalidInput(f"time {message.time} is outside the years 1 to 9999 in UTC; give another") from None
     check_metadata(message.metadata)
-    return message if text == message.content else replace(message, content=text)
+    return message if text == message.content else replace(message, content=text, made=None)
 
 
 def check_metadata(metadata: Mapping[str, object]) -> None:

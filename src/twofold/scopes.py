@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apsw
 
 from twofold import messages as incoming
 from twofold.errors import NotAllowed, NotFound
 from twofold.store import rows
-from twofold.types import Episode, Project, Scope, Session
+from twofold.types import Episode, Message, Project, Scope, Session
 
 LONGEST_ID = 18  # digits that surely fit in SQLite's integers
 
@@ -62,6 +62,12 @@ class Reach:
             return name or None
         project_id = self.project_id(db, name)
         return self.project(db, project_id or 0).name
+
+    def at_home(self, db: apsw.Connection, message: Message) -> Message:
+        """The message, put into the one project that is in reach where there is only one. Raises NotFound."""
+        if self.only is None:
+            return replace(message, project=None) if message.project == "" else message
+        return replace(message, project=self.home(db, message.project))
 
     def project(self, db: apsw.Connection, id_: int) -> Project:
         """One project by id. Raises NotFound."""

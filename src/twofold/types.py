@@ -17,11 +17,20 @@ _NOTHING_LEFT_OUT: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """Vectors that a model made of a message before: a row of float16, as the file keeps it, for each of its pieces."""
+
+    model: tuple[str, int, str]  # name, dimension and digest
+    rows: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message on its way into the store.
 
     `source` names the message in the place it came from; a second message with the same `source`
-    is the same message. `time` must be aware; None means "as the messages around it".
+    is the same message. `time` must be aware; None means "as the messages around it". `made` are vectors that it
+    has from another store; they are taken where the same model makes those of this one.
     """
 
     content: str
@@ -32,6 +41,7 @@ class Message:
     metadata: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
     source: str | None = None
     title: str | None = None
+    made: Made | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +297,17 @@ class Judgement:
     episode: int
     useful: bool
     time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A judgement of an export: a word on the message that the other store had there, asked in `place`."""
+
+    query: str
+    useful: bool
+    time: datetime
+    place: Literal["session", "project", "everywhere"]
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,20 +60,27 @@ class Writer:
         self._vectors = vectors
         self._embedder = embedder
 
-    def prepare(self, messages: Sequence[Message], *, embed: bool = True) -> Prepared:
-        """What of checked messages is new or says something new, with its vectors; nothing is written yet."""
+    def prepare(
+        self, messages: Sequence[Message], *, embed: bool = True, nameless: sources.Nameless | None = None
+    ) -> Prepared:
+        """What of checked messages is new or says something new, with its vectors; nothing is written yet.
+
+        With `nameless` one without a source that is stored already is not new.
+        """
         with self._store.read() as db:
             sessions = sources.sessions_of(db, messages)
             known = sources.known(db, messages, sessions)
-        wanted, kept = [], 0
-        for message in messages:
-            before = known.get(_key(message, sessions))
-            kept += before is not None and before.is_edited and before.content != message.content
-            if before is None or (before.content != message.content and not before.is_edited):
-                wanted.append(message)
-        shown = [embed and not incoming.is_hidden(message) for message in wanted]
-        made = iter(self._embed([one.content for one, is_shown in zip(wanted, shown, strict=True) if is_shown]))
-        return Prepared(wanted, [next(made) if is_shown else None for is_shown in shown], len(messages), kept)
+            wanted, kept = [], 0
+            for message in messages:
+                before = known.get(_key(message, sessions))
+                kept += before is not None and before.is_edited and before.content != message.content
+                if before is None:
+                    session = sessions[message.project, message.session]
+                    if message.source or not nameless or not nameless.is_known(db, session, message):
+                        wanted.append(message)
+                elif before.content != message.content and not before.is_edited:
+                    wanted.append(message)
+        return Prepared(wanted, self._vectors_of(wanted, embed), len(messages), kept)
 
     def store(self, prepared: Prepared, *, update: bool = False) -> Written:
         """Store it in one transaction, leaving out what another writer has brought meanwhile.
@@ -114,7 +121,9 @@ class Writer:
         at_once = embed and embedding is None
         batches = incoming.batches(messages, BATCH if at_once else LARGE_BATCH, touched)
         added = updated = kept = taken = 0
-        for prepared, written in self._survey(batches) if dry_run else self._stream(batches, at_once):
+        nameless = sources.Nameless()
+        work = self._survey(batches, nameless) if dry_run else self._stream(batches, at_once, nameless)
+        for prepared, written in work:
             added, updated = added + len(written.new), updated + len(written.changed)
             kept, taken = kept + prepared.kept, taken + prepared.taken
             if progress:
@@ -126,27 +135,31 @@ class Writer:
             waiting = self._vectors.counts()[1] if self._vectors else rows.recalled(db)
         return ImportReport(added, updated, taken - added - updated - kept, kept, len(touched), waiting)
 
-    def _stream(self, batches: Iterable[list[Message]], embed: bool) -> Iterator[tuple[Prepared, Written]]:
+    def _stream(
+        self, batches: Iterable[list[Message]], embed: bool, nameless: sources.Nameless
+    ) -> Iterator[tuple[Prepared, Written]]:
         """Store batches of checked messages; yields each when it is on disk."""
         if not embed:  # two threads would only wait for each other
             for batch in batches:
-                prepared = self.prepare(batch, embed=False)
+                prepared = self.prepare(batch, embed=False, nameless=nameless)
                 yield prepared, self.store(prepared, update=True)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="twofold-write") as beside:
             writing: tuple[Prepared, Future[Written]] | None = None
             for batch in batches:
-                prepared = self.prepare(batch, embed=embed)
+                prepared = self.prepare(batch, nameless=nameless)
                 if writing:
                     yield writing[0], writing[1].result()
                 writing = prepared, beside.submit(self.store, prepared, update=True)
             if writing:
                 yield writing[0], writing[1].result()
 
-    def _survey(self, batches: Iterable[list[Message]]) -> Iterator[tuple[Prepared, Written]]:
+    def _survey(
+        self, batches: Iterable[list[Message]], nameless: sources.Nameless
+    ) -> Iterator[tuple[Prepared, Written]]:
         """What storing batches would do, as far as the file tells before it: the place of each stands for its id."""
         for batch in batches:
-            prepared = self.prepare(batch, embed=False)
+            prepared = self.prepare(batch, embed=False, nameless=nameless)
             with self._store.read() as db:
                 new, changed = _sorted_out(db, prepared.messages, True)
             yield prepared, Written(new, [place for place, _ in changed])
@@ -185,6 +198,26 @@ class Writer:
         """Leave no trace of deleted text in the file."""
         self._keyword.purge()
         self._store.compact()
+
+    def _vectors_of(self, messages: Sequence[Message], embed: bool) -> list[Pieces | None]:
+        """The vectors of messages: those that they bring, else made now where `embed` says so."""
+        found = [self._brought(message) for message in messages]
+        lacking = [
+            place
+            for place, message in enumerate(messages)
+            if embed and found[place] is None and not incoming.is_hidden(message)
+        ]
+        for place, made in zip(lacking, self._embed([messages[place].content for place in lacking]), strict=True):
+            found[place] = made
+        return found
+
+    def _brought(self, message: Message) -> Pieces | None:
+        """The vectors that a message has from another store, where they are the same model's as here."""
+        model = self._embedder.info if self._embedder else None
+        if not message.made or model is None or message.made.model != model.key or incoming.is_hidden(message):
+            return None
+        pieces = vectors.matrix(message.made.rows, model.dimension)
+        return reembed.usable([pieces], model)[0]
 
     def _embed(self, texts: list[str]) -> list[Pieces | None]:
         """The vectors of texts; None for each that got none, which `embed_missing` makes up for."""

@@ -123,10 +123,12 @@ def _storable(message: Message, losses: Losses) -> Iterator[Message]:
         return
     if content != whole:
         losses.note("quoted memory in a message (left out)")
-    message = _named(_in_utc(message), losses)
+    message = _in_utc(message)
     if len(content) <= _PART_CHARACTERS or len(content.encode()) <= _MAX_MESSAGE_BYTES:
-        yield message if content is message.content else replace(message, content=content)
+        message = _named(message, losses, MOST_NAME)
+        yield message if content == message.content else replace(message, content=content, made=None)
         return
+    message = _named(replace(message, made=None), losses, _MOST_SOURCE)
     losses.note("message over 2 MiB (cut into parts)")
     for number, start in enumerate(range(0, len(content), _PART_CHARACTERS), 1):
         part = content[start : start + _PART_CHARACTERS]
@@ -147,11 +149,11 @@ def _in_utc(message: Message) -> Message:
     return replace(message, time=time, metadata={"zone": zone, **message.metadata})
 
 
-def _named(message: Message, losses: Losses) -> Message:
+def _named(message: Message, losses: Losses, most_source: int) -> Message:
     """The message with names that are no longer than the store takes, none of which becomes another's."""
     if (
         max(map(len, (message.session, message.project or "", message.title or "", message.source or "")))
-        <= _MOST_SOURCE
+        <= most_source
     ):
         return message
 
@@ -167,5 +169,5 @@ def _named(message: Message, losses: Losses) -> Message:
         session=short("session", message.session) or "",
         project=short("project", message.project),
         title=short("title", message.title),
-        source=short("source", message.source, _MOST_SOURCE),
+        source=short("source", message.source, most_source),
     )

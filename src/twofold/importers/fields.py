@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from twofold.errors import ImportFailed
-from twofold.types import LossReport, Message, Role
+from twofold.types import LossReport, Message, Role, Said
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_NAMES: dict[type, str] = {dict: "object", list: "list", bool: "true or false", type(None): "null"}
@@ -42,17 +42,30 @@ class TooLarge(ImportFailed):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A named thing that a history describes beside its messages."""
+    """A named thing that a history describes beside its messages, and the project or the session that it is of."""
 
     name: str
     type: str
     description: str
+    aliases: tuple[str, ...] = ()
+    project: str | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A project in which nothing was said, or a session."""
+
+    project: str | None
+    session: str | None = None
+    title: str | None = None
 
 
 class Losses(Counter[str]):
     """How often something was not taken as it stood, by reason, in plain words; and how much was read at all.
 
-    `entities` are the named things that were found, `bytes` counts what was read, unpacked.
+    `entities` are the named things that were found, `empty` where nothing was said, `said` what was said of
+    messages; `bytes` counts what was read, unpacked.
     """
 
     def __init__(self) -> None:
@@ -61,6 +74,8 @@ class Losses(Counter[str]):
         self.first: datetime | None = None
         self.last: datetime | None = None
         self.entities: list[Found] = []
+        self.empty: list[Empty] = []
+        self.said: list[Said] = []
         self._kinds: dict[str, Kind] = {}
 
     def note(self, reason: str, times: int = 1, kind: Kind = "changed") -> None:

@@ -1,4 +1,7 @@
-"""Reads Twofold's own JSONL: one message a line, of which only `content` is required."""
+"""Reads Twofold's own JSONL: one message a line, of which only `content` is required.
+
+What `twofold export` wrote begins with a line of its own, and what follows is taken as it stands.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from twofold.errors import InvalidInput
 from twofold.importers.chain import Chain
+from twofold.importers.exported import MARK, Exported
 from twofold.importers.fields import Losses, name_of, role_of, time_of
 from twofold.importers.openai import content_text
 from twofold.messages import check_metadata
@@ -18,9 +22,18 @@ def read(entries: Iterable[object], stem: str, losses: Losses, all_branches: boo
     """Yield a message a line; `stem` is the session of a line that names none."""
     chain = Chain()
     last = ""
+    exported: Exported | None = None
     for entry in entries:
         if not isinstance(entry, dict):
             losses.skip("line that is not an object")
+            continue
+        if MARK in entry:
+            exported = Exported(entry, losses)
+            continue
+        if exported:
+            found = exported.read(entry)
+            losses.conversations += found is not None and last != (last := f"{found.project}/{found.session}")
+            yield from [found] if found else ()
             continue
         for key in entry:
             if key not in _KEYS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twofold.importers.codex import LINES as CODEX_LINES
+from twofold.importers.exported import MARK
 
 _BY_KEY = {"mapping": "chatgpt", "chat_messages": "claude", "prompt_template": "claude"}
 _CLAUDE_CODE = frozenset(
@@ -18,6 +19,8 @@ def kind_of(value: object, lines: bool) -> str | None:
     """Return the kind of history that an entry is of, None where none is seen; `lines` as in `Entries`."""
     if not isinstance(value, dict):
         return None
+    if MARK in value:
+        return "jsonl"
     for key, kind in _BY_KEY.items():
         if key in value:
             return kind

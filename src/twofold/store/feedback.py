@@ -28,6 +28,21 @@ def put(
     return db.last_insert_rowid()
 
 
+def bring(
+    db: apsw.Connection, query: str, where: tuple[int | None, int | None], episode: int, useful: bool, time: int
+) -> bool:
+    """Keep a word of another store unless a later one on the same is here; whether it was kept and says more."""
+    known: Any = db.execute(
+        """SELECT time, useful FROM feedback
+        WHERE query = ?1 AND project_id IS ?2 AND session_id IS ?3 AND episode_id = ?4""",
+        (query, *where, episode),
+    ).fetchone()
+    if known and known[0] >= time:
+        return False
+    put(db, query, where, episode, useful, time)
+    return True
+
+
 def get(db: apsw.Connection, id_: int, project: int | None) -> Judgement | None:
     """One by id, if it was said in that project or none is given."""
     row = db.execute(f"{_JUDGEMENT} WHERE f.id = ?1 AND (?2 IS NULL OR f.project_id = ?2)", (id_, project)).fetchone()

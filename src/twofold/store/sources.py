@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import apsw
 
-from twofold.store.rows import as_json, project_id, session_id
+from twofold.store.rows import as_json, microseconds, project_id, session_id
 from twofold.types import Message
 
 
@@ -43,6 +45,49 @@ def known(
         [pair for pair in asked if None not in pair],
     )
     return {(session, source): Known(id_, text, edited == 1) for session, source, id_, text, edited in found}
+
+
+class Nameless:
+    """Messages without a source, which are known by their session, time, role and words.
+
+    Of equal ones as many are known as are stored: `is_known` is asked once for each that comes.
+    """
+
+    def __init__(self) -> None:
+        self._came: Counter[bytes] = Counter()
+
+    def is_known(self, db: apsw.Connection, session: int | None, message: Message) -> bool:
+        """Whether more of these are stored than came so far."""
+        if message.time is None:
+            return False
+        at = microseconds(message.time)
+        named = (message.project, message.session, at, message.role, message.content)
+        key = blake2b(repr(named).encode("utf-8", "surrogatepass"), digest_size=12).digest()
+        self._came[key] += 1
+        stored: int = db.execute(
+            """SELECT count(*) FROM episodes WHERE session_id = ? AND time = ? AND role = ? AND content = ?
+            AND source IS NULL""",
+            (session, at, message.role, message.content),
+        ).get
+        return stored >= self._came[key]
+
+
+def find(db: apsw.Connection, session: int, message: Message) -> int | None:
+    """The episode that a message became: by its source, else by its time, role and words."""
+    if message.source:
+        found: int | None = db.execute(
+            "SELECT id FROM episodes WHERE session_id = ? AND source = ?", (session, message.source)
+        ).get
+    else:
+        found = (
+            message.time
+            and db.execute(
+                """SELECT id FROM episodes WHERE session_id = ? AND time = ? AND role = ? AND content = ?
+            AND source IS NULL ORDER BY id""",
+                (session, microseconds(message.time), message.role, message.content),
+            ).get
+        )
+    return found
 
 
 def replace_episode(db: apsw.Connection, episode: int, message: Message) -> None:

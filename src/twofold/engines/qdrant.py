@@ -18,7 +18,7 @@ from twofold.types import Scope
 
 VECTOR, TERMS = "vector", "terms"
 BATCH = 256  # points in one request
-EF = 256  # how many the walk through the index keeps in sight; as for Qdrant Edge, where it was measured
+EF = 512  # how many the walk through the index keeps in sight; as in large stores of Qdrant Edge, where it was measured
 OVERSAMPLING = {"scalar": 3.0, "binary": 10.0}  # candidates looked at again whole, where vectors are kept smaller
 WAITS = (0.2, 0.8)  # seconds before a write is tried again
 REST = 5.0  # seconds for which a server that gave no answer is not asked again by a search

@@ -149,7 +149,7 @@ class Replica:
         try:
             points = self.open(target)
         except EngineLost:
-            self._begin_again(target)
+            target = self._begin_again(target)
             points = self.open(target)
         if self._is_suspect(self._store.connection, target):
             self._compare(target, points)
@@ -220,12 +220,20 @@ class Replica:
     def _enrol(self, db: apsw.Connection) -> Target:
         return outbox.enrol(db, self.engine.name, self.kind, self._model(db), self.options)
 
-    def _begin_again(self, target: Target) -> None:
-        """Give a target an empty collection, and queue for it all there is."""
+    def _begin_again(self, target: Target) -> Target:
+        """Queue all there is for a target that has lost its collection, and give it an empty one.
+
+        Where it served, another takes its place: a search that still knows the old one must not find it empty.
+        """
         with self._store.write() as db:
-            outbox.begin_again(db, target.id)
-            outbox.let_go(db, target.id)
+            if target.serves:
+                outbox.drop(db, target.id)
+                target = self._enrol(db)
+            else:
+                outbox.begin_again(db, target.id)
+                outbox.let_go(db, target.id)
         self._in_hand.discard(target.id)
         with self._opening:
             self._serving = None
             self.engine.create(target.collection, self._layout)
+        return target

@@ -51,14 +51,14 @@ class Archive:
                 scope = Scope("sessions", (self._reach.episode(db, episode).session_id,))
         return self._read(scope, episode, vectors)
 
-    def backup(self, path: Path) -> None:
+    def backup(self, path: Path | str) -> None:
         """Copy the file to a new one as it is at one moment, while others write; `restore` brings it back.
 
         Raises StoreError and NotAllowed.
         """
         self._reach.must_be_whole("copy the whole store")
         with self._store.read() as db:
-            copies.copy(db, path)
+            copies.copy(db, Path(path))
 
     def _read(self, scope: Scope, episode: int | None, vectors: bool) -> Iterator[Record]:
         with _snapshot(self._store.path) as db:
@@ -67,26 +67,28 @@ class Archive:
                 {"model": dict(zip(("name", "dimension", "digest"), model, strict=True))} if model else {}
             )
             if episode is None:
-                yield from ({"project": name} for name in whole.empty_projects(db, scope))
+                for name in whole.empty_projects(db, scope):
+                    yield {"project": name}
             for one in whole.conversations(db, scope):
                 yield from _conversation(db, one, episode, models.find(db, model) if model else 0)
             if episode is None:
                 yield from _entities(db, scope)
 
 
-def restore(source: Path, target: Path, *, force: bool = False) -> None:
+def restore(source: Path | str, target: Path | str, *, force: bool = False) -> None:
     """Check what `backup` wrote, and make it the store at `target`, which knows of no index outside the file yet.
 
     With `force` in the place of one that is there, which no process may have open. Raises StoreError; then nothing
     was changed.
     """
-    copies.restore(source, target, force=force)
+    copies.restore(Path(source), Path(target), force=force)
 
 
 @contextmanager
 def _snapshot(path: Path) -> Iterator[apsw.Connection]:
     """The file at one moment. A stream may take long and be read by several threads, so it has its own connection."""
     with closing(Store(path)) as store, store.read() as db:
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the moment is that of the first read
         yield db
 
 

@@ -1,4 +1,4 @@
-"""Commands on whole histories: import."""
+"""Commands on whole histories: import, export, backup and restore."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 
-from twofold import history, output
-from twofold.cli_options import as_json, database
-from twofold.errors import ImportFailed
+from twofold import archive, history, output
+from twofold import export as export_
+from twofold.cli_options import as_json, database, existing, in_project, in_session
+from twofold.errors import ImportFailed, InvalidInput
 from twofold.history import Reading, Wanted
 from twofold.importers import KINDS, Losses, size
 from twofold.memory import Memory
@@ -63,6 +64,71 @@ def import_(
     output.show(done, as_json, lambda: output.brought(done, dry_run))
     if done.failed:
         raise ImportFailed(f"{done.failed}; what comes before it is {'readable' if dry_run else 'stored'}")
+
+
+@click.command()
+@in_project
+@in_session
+@click.option("--format", "kind", type=click.Choice(export_.FORMATS), default="jsonl", show_default=True)
+@click.option("--with-vectors", is_flag=True, help="Also the vectors, so that they need not be made again (jsonl).")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    type=click.Path(path_type=Path),
+    help="File to write, or for Markdown a new folder with a file for each session; else standard output.",
+)
+@database
+def export(
+    project: str | None,
+    session: str | None,
+    kind: export_.Format,
+    with_vectors: bool,
+    path: Path | None,
+    db: Path | None,
+) -> None:
+    """Write out all that is remembered: JSONL that `import` turns into an equal store, Markdown, or OpenAI messages."""
+    if with_vectors and kind != "jsonl":
+        raise InvalidInput(f"{kind} has no place for vectors; leave out --with-vectors, or take the format jsonl")
+    with Memory.open(existing(db), embedder=None) as memory:
+        records = memory.archive.export(project=project, session=session, vectors=with_vectors)
+        if kind == "markdown" and path:
+            written = export_.write_folder(records, path)
+            click.echo(f"wrote {written:,} sessions into {path}", err=True)
+        elif path:
+            with export_.whole_file(path) as file:
+                file.writelines(export_.text(records, kind))
+        else:
+            for piece in export_.text(records, kind):
+                sys.stdout.write(piece)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@database
+@as_json
+def backup(file: Path, db: Path | None, as_json: bool) -> None:
+    """Copy the whole store to a new file, at one moment, while others go on writing."""
+    with Memory.open(existing(db), embedder=None) as memory:
+        memory.archive.backup(file)
+    size = file.stat().st_size
+    said = f"wrote {file} ({size:,} bytes); bring it back with: twofold restore {file}"
+    output.show({"path": str(file), "bytes": size}, as_json, lambda: [said])
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="In the place of the store that is there, which is gone then.")
+@database
+@as_json
+def restore(file: Path, force: bool, db: Path | None, as_json: bool) -> None:
+    """Check a backup, and make it the store."""
+    target = db or known_database()
+    archive.restore(file, target, force=force)
+    with Memory.open(target, embedder=None) as memory:
+        state = memory.status()
+    said = f"restored {state.episodes:,} episodes in {state.sessions:,} sessions to {target}"
+    output.show(state, as_json, lambda: [said])
 
 
 @contextmanager

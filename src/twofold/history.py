@@ -113,7 +113,7 @@ def _put_empty(memory: Memory, losses: Losses, project: str | None) -> None:
         with suppress(Conflict):
             if empty.session:
                 memory.catalog.add_session(empty.session, project=project or empty.project, title=empty.title)
-            elif not project and empty.project:
+            elif not project and empty.project and not memory.is_bound:  # whose project is there
                 memory.catalog.add_project(empty.project)
 
 

@@ -49,8 +49,7 @@ class Memory:
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
     for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and in
-    pages, `feedback` what was said of hits, `archive` all of it to take along; `threads` are of chat clients, `tokens`
-    of the service.
+    pages, `feedback` what was said of hits, `archive` takes all of it along; `threads`, `tokens` are the service's.
     """
 
     archive: Archive

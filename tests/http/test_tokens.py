@@ -251,7 +251,20 @@ def tries_of_rows(world: World) -> dict[str, list[Try]]:
         "getEpisode": episode[0],
         "changeEpisode": episode[1],
         "forgetEpisode": episode[2],
+        "exportHistory": [
+            Try("GET", "/export", (404,), {"params": {"project": "B-project"}}),
+            *(Try("GET", "/export", (404,), {"params": {"sessionId": ids.session}}) for ids in world.foreign),
+            *(Try("GET", "/export", (404,), {"params": {"episodeId": ids.episode}}) for ids in world.foreign),
+            *(Try("GET", "/export", (200,), {"params": {"format": kind}}) for kind in ("jsonl", "markdown", "openai")),
+        ],
         "importHistory": [
+            Try("POST", "/import", (404,), {"content": lines({"twofold": 1}, {"project": "B-project"})}),
+            Try(
+                "POST",
+                "/import",
+                (404,),
+                {"content": lines({"twofold": 1}, {"entity": "x", "type": "place", "project": "B-project"})},
+            ),
             Try("POST", "/import", (404,), {"params": {"project": "B-project"}, "content": lines(said)}),
             Try("POST", "/import", (404,), {"content": lines(*[said] * 300, {**said, "project": "B-project"})}),
             Try(
@@ -506,6 +519,7 @@ def test_its_own_things_it_can_use_on_every_route(world: World) -> None:
         "getEpisode": ("GET", f"/episodes/{a.episode}", {}),
         "changeEpisode": ("PATCH", f"/episodes/{a.episode}", {"json": {"content": "A-Name says A-TEXT"}}),
         "importHistory": ("POST", "/import", {"content": lines({"content": "A-TEXT", "project": "A-project"})}),
+        "exportHistory": ("GET", "/export", {"params": {"sessionId": a.session}}),
         "addFeedback": ("POST", "/feedback", {"json": {"query": "x", "episode": a.episode, "useful": False}}),
         "listFeedback": ("GET", "/feedback", {}),
         "removeFeedback": ("DELETE", f"/feedback/{a.feedback}", {}),

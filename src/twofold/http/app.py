@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from twofold import __version__
 from twofold.errors import TwofoldError
-from twofold.http import chat, entities, feedback, imports, operations, problems, recall, rows
+from twofold.http import chat, entities, exports, feedback, imports, operations, problems, recall, rows
 from twofold.http.document import Service
 from twofold.http.gate import Gate
 from twofold.http.guard import Guard
@@ -80,7 +80,7 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
     app.state.upstream_health = UpstreamHealth(upstream)
     app.state.metrics = metrics
     # /episodes/search stands before /episodes/{id}
-    for part in (operations, recall, rows, imports, entities, feedback, chat):
+    for part in (operations, recall, rows, imports, exports, entities, feedback, chat):
         app.include_router(part.router, responses=ANY)
     return app
 

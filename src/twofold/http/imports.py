@@ -87,7 +87,11 @@ async def import_history(
 
 def _import(memory: Memory, path: Path, wanted: Wanted, bound: bool) -> Response:
     try:
-        homes = {check(message).project for message in history.messages([path], wanted, Losses())} - {None}
+        losses = Losses()
+        homes = {check(message).project for message in history.messages([path], wanted, losses)}
+        beside = {one.project for one in losses.empty} | {one.project for one in losses.entities}
+        homes |= {wanted.project} if wanted.project and beside else beside
+        homes.discard(None)
         for home in homes if bound else ():
             memory.catalog.sessions(home, limit=1)  # raises NotFound for one that is out of reach
         done = history.bring_in(memory, [path], wanted)

@@ -1,4 +1,4 @@
-"""Reads the lines of an export of Twofold, which are what a store holds: they are taken as they stand, or not at all."""
+"""Reads the lines of an export of Twofold: what a store holds is taken as it stands, or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, cast
 from twofold.errors import ImportFailed, InvalidInput
 from twofold.importers.fields import Empty, Found, Losses
 from twofold.messages import check_metadata
-from twofold.types import ROLES, Made, Message, Role, Said
+from twofold.types import ROLES, Made, Message, Said
 
 MARK = "twofold"  # the key of the first line, with the number of the format
 FORMAT = 1
@@ -43,8 +43,8 @@ class Exported:
         self._losses = losses
         if not isinstance(first[MARK], int) or first[MARK] not in range(1, FORMAT + 1):
             raise ImportFailed(
-                f"this export has the format {str(first[MARK])[:40]!r}, this Twofold reads up to {FORMAT}; upgrade with: "
-                "pip install --upgrade twofold"
+                f"this export has the format {str(first[MARK])[:40]!r}, this Twofold reads up to {FORMAT}; "
+                "upgrade with: pip install --upgrade twofold"
             )
         model = first.get("model")
         self._model: tuple[str, int, str] | None = None
@@ -70,7 +70,7 @@ class Exported:
             return None
         message = Message(
             content=content,
-            role=cast(Role, role),
+            role=role,
             session=session,
             project=self._text(entry, "project"),
             time=time,
@@ -145,6 +145,8 @@ class Exported:
         return None
 
     def _time(self, value: object) -> datetime | None:
+        if value is None:
+            return None
         try:
             time = datetime.fromisoformat(value) if isinstance(value, str) else None
         except ValueError:

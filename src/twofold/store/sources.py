@@ -74,19 +74,12 @@ class Nameless:
 
 def find(db: apsw.Connection, session: int, message: Message) -> int | None:
     """The episode that a message became: by its source, else by its time, role and words."""
-    if message.source:
-        found: int | None = db.execute(
-            "SELECT id FROM episodes WHERE session_id = ? AND source = ?", (session, message.source)
-        ).get
-    else:
-        found = (
-            message.time
-            and db.execute(
-                """SELECT id FROM episodes WHERE session_id = ? AND time = ? AND role = ? AND content = ?
-            AND source IS NULL ORDER BY id""",
-                (session, microseconds(message.time), message.role, message.content),
-            ).get
-        )
+    at = message.time and microseconds(message.time)
+    found: int | None = db.execute(
+        """SELECT id FROM episodes WHERE session_id = ?1 AND source IS ?2
+        AND (?2 IS NOT NULL OR (time = ?3 AND role = ?4 AND content = ?5)) ORDER BY id""",
+        (session, message.source, at, message.role, message.content),
+    ).get
     return found
 
 

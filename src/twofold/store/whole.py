@@ -63,7 +63,8 @@ def said(db: apsw.Connection, session: int) -> dict[int, list[tuple[str, bool, i
     found: Any = db.execute(
         """SELECT f.episode_id, f.query, f.useful, f.time, CASE WHEN f.session_id IS NOT NULL THEN 'session'
         WHEN f.project_id IS NOT NULL THEN 'project' ELSE 'everywhere' END AS place
-        FROM feedback f JOIN episodes e ON e.id = f.episode_id WHERE e.session_id = ? ORDER BY f.time, f.query, place""",
+        FROM feedback f JOIN episodes e ON e.id = f.episode_id WHERE e.session_id = ?
+        ORDER BY f.time, f.query, place""",
         (session,),
     )
     for episode, query, useful, time, place in found:

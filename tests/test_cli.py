@@ -51,6 +51,7 @@ def test_every_command_is_a_method_of_memory() -> None:
         "serve": "is the adapter around Memory, in twofold.http",
         "token": "is memory.tokens",
         "feedback": "is memory.feedback",
+        "demo": "is import and recall, on the samples",
         "export": "is memory.archive.export",
         "backup": "is memory.archive.backup",
         "restore": "makes a store, so there is no Memory yet: twofold.archive.restore",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from twofold import __version__, output, samples
+from twofold import __version__, dates, messages, output, samples
 from twofold.cli_history import backup, export, import_, restore
 from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
 from twofold.cli_quality import bench, eval_, tune
@@ -64,6 +64,8 @@ def add(
 @click.option("--all", "everything", is_flag=True, help="Search everything, which is also the default.")
 @click.option("--limit", type=int, help="How many episodes; the setting semanticLimit where not given.")
 @click.option("--zone", help="Your zone, as in Europe/Zurich, for words as yesterday; else UTC.")
+@click.option("--since", help="Only what was said from then on: an ISO date or time, or words as last week.")
+@click.option("--before", help="Only what was said before then.")
 @click.option("--explain", is_flag=True, help="Say how the query was read and what each stage did.")
 @database
 @as_json
@@ -74,6 +76,8 @@ def recall(
     everything: bool,
     limit: int | None,
     zone: str | None,
+    since: str | None,
+    before: str | None,
     explain: bool,
     db: Path | None,
     as_json: bool,
@@ -81,9 +85,17 @@ def recall(
     """Find the episodes that fit a query best."""
     if everything and (session or project):
         raise click.UsageError("--all searches everything; leave out --session and --project, or --all")
+    now = datetime.now(messages.zone(zone))
     with Memory.open(existing(db)) as memory:
         found = memory.recall(
-            " ".join(query), session=session, project=project, limit=limit, zone=zone, explain=explain
+            " ".join(query),
+            session=session,
+            project=project,
+            limit=limit,
+            zone=zone,
+            since=dates.moment("since", since, now),
+            before=dates.moment("before", before, now),
+            explain=explain,
         )
     output.show(found, as_json, lambda: output.recall(found))
 
@@ -287,7 +299,8 @@ def demo(db: Path | None, as_json: bool) -> None:
     questions = json.loads(samples.path("questions.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder, Memory.open(db or Path(folder) / "demo.db") as memory:
         history = read(samples.path("history.jsonl"), Losses())
-        recalls = memory.demo(history, [(question["question"], question["project"]) for question in questions])
+        memory.import_(history)
+        recalls = [memory.recall(q["question"], project=q["project"], limit=3, explain=True) for q in questions]
         state = memory.status()
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 

@@ -236,15 +236,18 @@ class Memory:
         limit: int | None = None,
         exclude: Collection[int] = (),
         zone: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
         explain: bool = False,
     ) -> Recall:
         """The episodes that fit a query best, with the reasons.
 
         Searched is one session, one project, the sessions of the given ids (none: nothing), or everything.
-        `limit` defaults to the setting semanticLimit; `zone` is the asker's, by its IANA name, for "yesterday". A
-        retriever that fails is named in `degraded` and the other carries on. Raises InvalidInput and NotFound.
+        `limit` defaults to the setting semanticLimit; `zone` is the asker's, by its IANA name, for "yesterday"; only
+        what was said from `since` on and before `before`. A retriever that fails is named in `degraded` and the other
+        carries on. Raises InvalidInput and NotFound.
         """
-        question = Question(query, session, project, sessions, exclude, limit, zone)
+        question = Question(query, session, project, sessions, exclude, limit, zone, since, before)
         return self._recaller.recall(question, self._reach, explain=explain)
 
     def why_not(
@@ -258,12 +261,14 @@ class Memory:
         limit: int | None = None,
         exclude: Collection[int] = (),
         zone: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
     ) -> WhyNot:
         """At which stage a recall with the same arguments loses an episode, and what would have kept it.
 
         An episode outside the scope and one that is not there are told apart by nothing.
         """
-        question = Question(query, session, project, sessions, exclude, limit, zone)
+        question = Question(query, session, project, sessions, exclude, limit, zone, since, before)
         return self._recaller.why_not(question, self._reach, episode)
 
     def search(
@@ -378,11 +383,6 @@ class Memory:
         """Compare the file with every index; with `repair` mend what can be mended. Damage is a finding, no error."""
         self._reach.must_be_whole("examine the whole store")
         return Doctor(self._store, self._indexes).examine(repair=repair)
-
-    def demo(self, history: Iterable[Message], questions: Iterable[tuple[str, str | None]]) -> list[Recall]:
-        """Import a sample history and ask it questions, each a text and the project it is about."""
-        self.import_(history)
-        return [self.recall(text, project=project, limit=3, explain=True) for text, project in questions]
 
     def _settings(self) -> dict[str, Value]:
         with self._store.read() as db:

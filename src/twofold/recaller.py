@@ -30,7 +30,8 @@ MOST_LIMIT = 1000  # hits of one recall
 class Question:
     """What a caller asks: a text, where to look by names or ids of sessions, what to leave out, how many.
 
-    `zone` is the IANA name of the asker's, UTC without one: what "yesterday" means.
+    `zone` is the IANA name of the asker's, UTC without one: what "yesterday" means. What was said from `since` on and
+    before `before` is seen alone.
     """
 
     text: str
@@ -40,6 +41,21 @@ class Question:
     exclude: Collection[int] = ()
     limit: int | None = None
     zone: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+
+    def scope(self, db: apsw.Connection, reach: Reach) -> Scope:
+        """Where and when it looks. Raises NotFound, and InvalidInput for times that are none or leave nothing."""
+        scope = reach.resolve(db, self.session, self.project, self.sessions)
+        if self.since is None and self.before is None:
+            return scope
+        for name, time in (("since", self.since), ("before", self.before)):
+            if time is not None and (not isinstance(time, datetime) or time.tzinfo is None):
+                raise InvalidInput(f"{name} is {str(time)[:40]!r}, which has no zone; give an aware datetime")
+        if self.since and self.before and self.since >= self.before:
+            raise InvalidInput(f"since is {self.since}, which is not before {self.before}; give an earlier one")
+        first = rows.microseconds(self.since) if self.since else -(2**62)
+        return replace(scope, times=(first, rows.microseconds(self.before) if self.before else 2**62))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ class Recaller:
     def recall(self, question: Question, reach: Reach, *, explain: bool) -> Recall:
         """The hits of a question. Raises InvalidInput and NotFound."""
         with self._store.read() as db:
-            scope = reach.resolve(db, question.session, question.project, question.sessions)
+            scope = question.scope(db, reach)
             return self.answer(db, self._asked(question, scope), explain=explain)
 
     def within(
@@ -115,7 +131,7 @@ class Recaller:
         """At which stage a question loses an episode. Raises InvalidInput and NotFound."""
         incoming.ids("episode", [episode])
         with self._store.read() as db:
-            scope = reach.resolve(db, question.session, question.project, question.sessions)
+            scope = question.scope(db, reach)
             asked = self._asked(question, scope)
             if not rows.sees(db, scope, episode):
                 return WhyNot("scope", f"there is no episode {episode} in this scope; recall and show print the ids")
@@ -134,7 +150,7 @@ class Recaller:
         """The episodes that hold the words, best first; each score is BM25. Raises InvalidInput and NotFound."""
         incoming.content("the query", question.text)
         with self._store.read() as db:
-            scope = reach.resolve(db, question.session, question.project, question.sessions)
+            scope = question.scope(db, reach)
             limit = self._limit(question.limit)
             excluded = incoming.ids("exclude", question.exclude)
             terms = query_terms(question.text)

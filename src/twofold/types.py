@@ -84,10 +84,15 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a search may see: everything, one project, or the given sessions (none of them: nothing)."""
+    """What a search may see: everything, one project, or the given sessions (none of them: nothing).
+
+    `times` are the first moment and the one after the last that it sees, in microseconds since 1970 as the file has
+    them; None for all.
+    """
 
     kind: Literal["all", "project", "sessions"]
     ids: tuple[int, ...] = ()
+    times: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

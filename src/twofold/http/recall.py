@@ -93,6 +93,8 @@ def recall(request: Request, memory: Door, body: RecallIn) -> Response:
         limit=body.limit,
         exclude=body.exclude,
         zone=body.zone or None,
+        since=body.since,
+        before=body.before,
         explain=True,
     )
     metrics: Metrics = request.app.state.metrics
@@ -113,6 +115,8 @@ def why_not(memory: Door, body: WhyNotIn) -> Response:
         limit=body.limit,
         exclude=body.exclude,
         zone=body.zone or None,
+        since=body.since,
+        before=body.before,
     )
     return reply(WhyNotOut, told)
 

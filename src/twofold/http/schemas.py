@@ -190,6 +190,8 @@ class RecallIn(Scoped):
     limit: Limit = Field(None, description="The setting semanticLimit where it is not given")
     exclude: list[Id] = Field(default_factory=list, max_length=MOST_EXCLUDE, description="Left out before ranking")
     zone: Zone = Field(None, description="The asker's, in which `yesterday` is read", examples=["Europe/Zurich"])
+    since: Time = Field(None, description="Only what was said from then on")
+    before: Time = Field(None, description="Only what was said before then")
     explain: bool = False
 
 
@@ -199,6 +201,8 @@ class WhyNotIn(Scoped):
     limit: Limit = None
     exclude: list[Id] = Field(default_factory=list, max_length=MOST_EXCLUDE)
     zone: Zone = None
+    since: Time = None
+    before: Time = None
 
 
 class ContributionOut(Out):

@@ -23,7 +23,8 @@ class Candidates:
     def __init__(self, db: apsw.Connection, counted: Statistics, scope: Scope) -> None:
         self._db = db
         self._counted = counted
-        self._prunes = scope.kind == "all"
+        self._prunes = scope.kind == "all" and scope.times is None
+        self._times = scope.times or (None, None)
         few = len(scope.ids) <= MOST_SCOPE_TOKENS
         self._expression = _scope_expression(scope) if few else ""
         self._sessions = None if few else json.dumps(scope.ids)
@@ -41,8 +42,10 @@ class Candidates:
             """SELECT rowid, -bm25(keyword) AS score FROM keyword WHERE keyword MATCH ?1
             AND (?2 IS NULL OR +rowid IN (
                 SELECT id FROM episodes WHERE session_id IN (SELECT value FROM json_each(?2))))
+            AND (?4 IS NULL OR EXISTS (
+                SELECT 1 FROM episodes e WHERE e.id = keyword.rowid AND e.time >= ?4 AND e.time < ?5))
             ORDER BY score DESC, rowid LIMIT ?3""",
-            (f"{self._expression}terms : ({any_term})", self._sessions, limit),
+            (f"{self._expression}terms : ({any_term})", self._sessions, limit, *self._times),
         )
         return list(found)
 

@@ -95,4 +95,4 @@ def seen(db: apsw.Connection, ids: Collection[int], scope: Scope) -> list[int]:
         AND (?2 IS NULL OR session_id IN (SELECT value FROM json_each(?2))) ORDER BY id""",
         (json.dumps(sorted(ids)), None if sessions is None else json.dumps(sessions)),
     )
-    return [row[0] for row in found]
+    return rows.in_time(db, [row[0] for row in found], scope)

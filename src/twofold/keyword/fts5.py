@@ -102,7 +102,7 @@ class Fts5Index:
             wanted = max(LEAST_CANDIDATES, CANDIDATES * limit) + len(exclude)
             documents = {} if blind else self._candidates(db, counted, used, scope, wanted)
             beside = {near for document in documents.values() for near in document.near} - documents.keys()
-            documents |= {} if own else documents_of(db, beside - set(exclude))
+            documents |= {} if own else documents_of(db, rows.in_time(db, beside - set(exclude), scope))
         scores = rate(list(documents.values()))
         hits = [(id_, s) for id_, s in zip(documents, scores, strict=True) if s > 0.0 and id_ not in exclude]
         ranking = sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit] if limit > 0 else []

@@ -28,8 +28,12 @@ class Outside:
     def best(self, db: apsw.Connection, terms: Sequence[Term], scope: Scope, limit: int) -> dict[int, Document] | None:
         """About the best `limit`, by id, with all that the engine does not know yet; None where it cannot tell.
 
+        It knows no times: of the best in scope there may be none within those of the scope.
+
         Then FTS5, which knows everything, is the one to ask: also where the engine is away.
         """
+        if scope.times:
+            return None
         try:
             serving = self._replica.serving(db)
             if serving is None:

@@ -178,11 +178,32 @@ def sessions_in_scope(db: apsw.Connection, scope: Scope) -> list[int] | None:
     return [row[0] for row in rows]
 
 
+def in_time(db: apsw.Connection, ids: Iterable[int], scope: Scope) -> list[int]:
+    """Those of the given episodes that were said within the times of a scope, in their order."""
+    listed = list(ids)
+    if scope.times is None:
+        return listed
+    said = times(db, listed)
+    return [id_ for id_ in listed if id_ in said and scope.times[0] <= said[id_] < scope.times[1]]
+
+
+def within_times(db: apsw.Connection, scope: Scope, limit: int | None = None) -> list[int]:
+    """The ids of the episodes in a scope that has times, rising; up to `limit` of them."""
+    sessions = sessions_in_scope(db, scope)
+    first, end = scope.times or (0, 0)
+    found = db.execute(
+        """SELECT id FROM episodes WHERE time >= ?1 AND time < ?2
+        AND (?3 IS NULL OR session_id IN (SELECT value FROM json_each(?3))) ORDER BY id LIMIT ?4""",
+        (first, end, None if sessions is None else json.dumps(sessions), -1 if limit is None else limit),
+    )
+    return [row[0] for row in found]
+
+
 def sees(db: apsw.Connection, scope: Scope, episode: int) -> bool:
     """Whether there is such an episode and the scope may see it."""
     sessions = sessions_in_scope(db, scope)
     session: int | None = db.execute("SELECT session_id FROM episodes WHERE id = ?", (episode,)).get
-    return session is not None and (sessions is None or session in sessions)
+    return session is not None and (sessions is None or session in sessions) and bool(in_time(db, [episode], scope))
 
 
 def insert_episodes(db: apsw.Connection, messages: Sequence[tuple[int, Message, datetime]]) -> list[int]:

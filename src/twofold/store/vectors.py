@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.store import models
-from twofold.store.rows import SHOWN, sessions_in_scope
+from twofold.store.rows import SHOWN, in_time, sessions_in_scope
 from twofold.types import Scope
 
 Floats = NDArray[np.float32]
@@ -69,7 +69,7 @@ def episodes_of(db: apsw.Connection, model: int, rows: Collection[int], scope: S
         AND (?3 IS NULL OR e.session_id IN (SELECT value FROM json_each(?3))) ORDER BY 1""",
         (json.dumps(sorted(rows)), model, None if sessions is None else json.dumps(sessions)),
     )
-    return [row[0] for row in found]
+    return in_time(db, [row[0] for row in found], scope)
 
 
 def rows_of(db: apsw.Connection, model: int, episodes: Collection[int]) -> list[int]:

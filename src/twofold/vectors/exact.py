@@ -44,10 +44,15 @@ class _Snapshot:
     removed: int  # how many vectors the file had lost by then
 
     def search(
-        self, vector: Floats, sessions: Sequence[int] | None, exclude: Collection[int], limit: int
+        self,
+        vector: Floats,
+        sessions: Sequence[int] | None,
+        exclude: Collection[int],
+        limit: int,
+        only: Sequence[int] | None = None,
     ) -> VectorHits:
-        """The best `limit` episodes of these sessions (None: of all), without the excluded."""
-        places = self._places(sessions, exclude)
+        """The best `limit` episodes of these sessions and only these episodes (None: of all), without the excluded."""
+        places = self._places(sessions, exclude, only)
         # einsum reads memory as fast as one BLAS thread does, and leaves the other cores to keyword search.
         scores = np.einsum("ij,j->i", self.matrix if places is None else self.matrix[places], vector)
         episodes = self.episode_of if places is None else self.episode_of[places]
@@ -75,13 +80,17 @@ class _Snapshot:
         """Whether the episodes stand by id, as they do until one is edited or embedded late."""
         return bool((self.episode_of[1:] >= self.episode_of[:-1]).all())
 
-    def _places(self, sessions: Sequence[int] | None, exclude: Collection[int]) -> Ints | None:
+    def _places(
+        self, sessions: Sequence[int] | None, exclude: Collection[int], only: Sequence[int] | None
+    ) -> Ints | None:
         """The rows that may be seen, None for all of them."""
-        if sessions is None and not exclude:
+        if sessions is None and not exclude and only is None:
             return None
         seen = np.ones(len(self.episode_of), dtype=bool)
         if sessions is not None:
             seen = np.isin(self.session_of, np.asarray(sessions, dtype=np.int64))
+        if only is not None:
+            seen &= np.isin(self.episode_of, np.asarray(only, dtype=np.int64))
         if exclude:
             seen &= ~np.isin(self.episode_of, np.asarray(sorted(exclude), dtype=np.int64))
         return np.flatnonzero(seen)
@@ -108,8 +117,9 @@ class ExactIndex:
         with self._store.read() as db:
             self._check_model(db)
             sessions = rows.sessions_in_scope(db, scope)
+            said = rows.within_times(db, scope) if scope.times else None
             snapshot = self._current(db)
-        return lambda vector: snapshot.search(vector, sessions, exclude, limit)
+        return lambda vector: snapshot.search(vector, sessions, exclude, limit, said)
 
     def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each given episode that has a vector."""

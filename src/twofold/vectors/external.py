@@ -16,7 +16,7 @@ from twofold.embed import ModelInfo
 from twofold.engines import Collection as Points
 from twofold.engines.replica import Replica
 from twofold.errors import ModelMismatch
-from twofold.store import Store, models, outbox
+from twofold.store import Store, models, outbox, rows
 from twofold.store import vectors as stored
 from twofold.types import Scope
 from twofold.vectors import VectorHits, VectorSearch
@@ -27,6 +27,7 @@ Floats = NDArray[np.float32]
 PIECES = 2  # candidates for each episode that is asked for: some come in several pieces, some are gone
 MORE = 4  # times as many, where those were not enough
 MOST_CANDIDATES = 20_000
+FEW_IN_TIME = 20_000  # episodes within the times of a scope that are compared one by one: an engine knows no times
 MOST_PENDING = 2_000  # not delivered yet and compared with the query; what is before them is found by words
 
 
@@ -94,6 +95,9 @@ class ExternalIndex:
         self, points: Points, target: int, vector: Floats, scope: Scope, exclude: Collection[int], limit: int
     ) -> VectorHits:
         with self._store.read() as db:
+            said = rows.within_times(db, scope, FEW_IN_TIME + 1) if scope.times else None
+            if said is not None and len(said) <= FEW_IN_TIME:
+                return self._among(set(said) - set(exclude), vector, limit)
             model = models.find(db, self._model.key)
             without = stored.rows_of(db, model, exclude) if exclude else ()
             waiting = outbox.newest_of(db, target, MOST_PENDING)
@@ -108,13 +112,20 @@ class ExternalIndex:
             left_out = stored.episodes_of(db, model, without, scope)
             pieces = stored.pieces(db, model, self._model.dimension, set(episodes) - set(left_out))
             hidden = stored.pieces(db, model, self._model.dimension, left_out)
-            total, rows = stored.total(db, model, scope)
+            total, count = stored.total(db, model, scope)
         ranking = sorted(best(pieces, vector).items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
-        rows -= sum(map(len, hidden.values()))
-        if total is None or rows <= 0:
+        count -= sum(map(len, hidden.values()))
+        if total is None or count <= 0:
             return VectorHits(ranking, pieces=pieces)
         total = total - sum(pieces.sum(axis=0, dtype=np.float64) for pieces in hidden.values())
-        return VectorHits(ranking, round(float(total @ vector.astype(np.float64)) / rows, FLOOR_DIGITS), rows, pieces)
+        return VectorHits(ranking, round(float(total @ vector.astype(np.float64)) / count, FLOOR_DIGITS), count, pieces)
+
+    def _among(self, ids: Collection[int], vector: Floats, limit: int) -> VectorHits:
+        """The best of episodes that are few enough to be compared one by one."""
+        near = best(self.vectors(ids), vector)
+        ranking = sorted(near.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
+        floor = round(sum(near.values()) / len(near), FLOOR_DIGITS) if near else 0.0
+        return VectorHits(ranking, floor, len(near))
 
     def _check_model(self) -> None:
         with self._store.read() as db:

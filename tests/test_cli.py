@@ -48,6 +48,7 @@ def test_every_command_is_a_method_of_memory() -> None:
         "bench": "measures Memory in stores that it makes, so it lives above it, in twofold.bench",
         "eval": "judges what Memory answers, so it lives above it, in twofold.evaluate",
         "tune": "judges what Memory finds, so it lives above it, in twofold.tune",
+        "mcp": "is the adapter around Memory, in twofold.mcp_server",
         "serve": "is the adapter around Memory, in twofold.http",
         "token": "is memory.tokens",
         "feedback": "is memory.feedback",
@@ -62,7 +63,7 @@ def test_every_command_is_a_method_of_memory() -> None:
 
 def test_every_command_that_prints_data_prints_json_and_takes_a_database() -> None:
     for name, command in cli.twofold.commands.items():
-        if name in ("serve", "token", "feedback", "export"):
+        if name in ("serve", "mcp", "token", "feedback", "export"):
             continue
         assert {"db", "as_json"} <= {parameter.name for parameter in command.params}, name
         assert command.help, name

@@ -17,7 +17,7 @@ from twofold import __version__, dates, messages, output, samples
 from twofold.cli_history import backup, export, import_, restore
 from twofold.cli_options import as_json, bar, database, existing, in_project, in_session
 from twofold.cli_quality import bench, eval_, tune
-from twofold.cli_service import feedback, serve, token
+from twofold.cli_service import feedback, mcp, serve, token
 from twofold.errors import InvalidInput, TwofoldError
 from twofold.importers import Losses, read
 from twofold.memory import Memory
@@ -305,7 +305,7 @@ def demo(db: Path | None, as_json: bool) -> None:
     output.show(recalls, as_json, lambda: output.demo(state, [q["shows"] for q in questions], recalls))
 
 
-for command in (backup, bench, eval_, export, import_, restore, tune, feedback, serve, token):
+for command in (backup, bench, eval_, export, import_, mcp, restore, tune, feedback, serve, token):
     twofold.add_command(command)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from twofold import output
+from twofold import clients, output
 from twofold.cli_options import as_json, database, existing
+from twofold.clients import CLIENTS, Client
 from twofold.memory import Memory
+
+_client = click.Choice(list(CLIENTS))
 
 
 @click.command()
@@ -28,6 +32,56 @@ def serve(
 
     with Memory.open(db) as memory:
         run(memory, host=host, port=port, hosts=hosts, origins=origins, require_token=require_token)
+
+
+@click.command()
+@click.option("--project", help="The project that is meant where a call names none.")
+@click.option("--zone", help="Your zone, as in Europe/Zurich; else that of this machine.")
+@click.option("--install", type=_client, help="Write it into the configuration of this client, and end.")
+@click.option("--uninstall", type=_client, help="Take it out of there again, and end.")
+@click.option("--print", "printed", type=_client, help="Print what the client's file has to hold, and end.")
+@database
+def mcp(
+    project: str | None,
+    zone: str | None,
+    install: str | None,
+    uninstall: str | None,
+    printed: str | None,
+    db: Path | None,
+) -> None:
+    """Serve one MCP client over standard input and output; docs/mcp.md says how a client is told of it."""
+    if (install is not None) + (uninstall is not None) + (printed is not None) > 1:
+        raise click.UsageError("give one of --install, --uninstall and --print")
+    if client := install or uninstall or printed:
+        given = {"--project": project, "--zone": zone, "--db": db and str(db.absolute())}
+        options = [part for name, value in given.items() if value for part in (name, value)]
+        for line in _configured(CLIENTS[client], [*_ourselves(), "mcp", *options], install, uninstall):
+            click.echo(line)
+        return
+    from twofold.mcp_server import serve as run  # which takes its time; the memory is opened at the first call
+
+    run(lambda: Memory.open(db), project=project, zone=zone)
+
+
+def _configured(client: Client, command: list[str], install: str | None, uninstall: str | None) -> list[str]:
+    """Do what is asked with a client's file; what to say of it."""
+    if install:
+        done = clients.install(client, command, Path.home())
+        kept = f", and kept {done.backup.name} beside it" if done.backup else ""
+        wrote = f"wrote twofold into {done.path}{kept}; restart {client.name} to have it"
+        return [wrote if done.changed else f"{done.path} has it already"]
+    if uninstall:
+        done = clients.uninstall(client, Path.home())
+        return [f"took twofold out of {done.path}" if done.changed else f"{done.path} has no twofold"]
+    return [f"in {client.path(Path.home())}:", clients.snippet(client, command).rstrip()]
+
+
+def _ourselves() -> list[str]:
+    """The command that is running, by a path that holds wherever a client starts it."""
+    here = Path(sys.argv[0])
+    if here.stem == "twofold" and here.exists():
+        return [str(here.absolute())]
+    return [sys.executable, "-m", "twofold"]
 
 
 @click.group()

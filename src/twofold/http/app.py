@@ -10,9 +10,11 @@ import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from twofold import __version__
 from twofold.errors import TwofoldError
@@ -22,6 +24,7 @@ from twofold.http.gate import Gate
 from twofold.http.guard import Guard
 from twofold.http.metrics import Metrics
 from twofold.http.reach import UpstreamHealth
+from twofold.mcp_server import over_http
 from twofold.memory import Memory
 from twofold.upstream import Upstream
 
@@ -43,8 +46,10 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         app.state.chats = anyio.CapacityLimiter(CHATS)
         app.state.imports = anyio.CapacityLimiter(IMPORTS)
-        yield
+        async with mcp.run():
+            yield
 
+    mcp = over_http()
     metrics = Metrics(memory)
     middleware = [
         Middleware(Guard, memory=memory, gate=gate, metrics=metrics, most={"": MOST_BODY, "/import": MOST_IMPORT})
@@ -82,6 +87,7 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
     # /episodes/search stands before /episodes/{id}
     for part in (operations, recall, rows, imports, exports, entities, feedback, chat):
         app.include_router(part.router, responses=ANY)
+    app.router.routes.append(Route("/mcp", endpoint=StreamableHTTPASGIApp(mcp)))
     return app
 
 

@@ -1,0 +1,5 @@
+"""python -m twofold, as the command."""
+
+from twofold.cli import main
+
+main()

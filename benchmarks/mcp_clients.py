@@ -1,7 +1,7 @@
 """Eight MCP clients over stdio and one service on one file: python -m benchmarks.mcp_clients [--seconds 60]
 
-Every client remembers and recalls all the time, and the service is asked over HTTP as well. At the end every client must
-see what all of them wrote, nothing may have failed, and the file must be whole.
+Every client remembers and recalls all the time, and the service is written to over HTTP as well. At the end a new
+client must see what all of them wrote, nothing may have failed, and the file must be whole.
 """
 
 from __future__ import annotations

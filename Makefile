@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check format bench chaos clean
+.PHONY: demo test check format bench chaos recipes clean
 
 demo: .venv/run.ready  ## set up, import a sample history, ask it three questions
 	$(BIN)/twofold demo
@@ -26,6 +26,10 @@ chaos: .venv/dev.ready  ## kill -9, twenty times each during adds and imports, d
 	$(BIN)/python -m benchmarks.chaos --rounds 20
 	$(BIN)/python -m benchmarks.chaos_service --rounds 6
 	$(BIN)/python -m benchmarks.chaos_delivery --rounds 50
+
+recipes: .venv/dev.ready requirements/recipes.txt  ## the recipes for LangChain and LlamaIndex with the real packages
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/recipes.txt
+	$(BIN)/python -m pytest tests/recipes -W default
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

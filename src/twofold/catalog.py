@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
+
 from twofold import messages as incoming
 from twofold.errors import Conflict
 from twofold.pages import PAGE, Page, cursor, one_more, paged
 from twofold.scopes import Reach
-from twofold.store import Store, rows
-from twofold.types import Episode, Project, Scope, Session
+from twofold.store import Store, entities, rows
+from twofold.types import Episode, Project, Scope, Session, Week
 from twofold.writer import Writer
+
+MONDAY = date(1970, 1, 5)  # from which weeks are counted
 
 
 class Catalog:
@@ -111,6 +115,43 @@ class Catalog:
                 raise Conflict(f"there is a session {new_name!r} in this project already; take another name")
             rows.update_session(db, id_, new_name, new_title)
             return self._reach.session(db, id_)
+
+    def move_session(self, id_: int, project: str | None) -> Session:
+        """Put a session into another project, which is made if it is not there, or into none.
+
+        Entities of the session alone become the project's. Raises Conflict, InvalidInput, NotAllowed and NotFound.
+        """
+        self._reach.must_be_whole("move a session to another project")
+        if project:
+            incoming.name("project", project)
+        with self._store.write() as db:
+            session = self._reach.session(db, id_)
+            target = rows.make_project(db, project) if project else None
+            if target == rows.project_of_session(db, id_):
+                return session
+            if rows.session_id(db, session.name, target) is not None:
+                where = f"in project {project!r}" if project else "without a project"
+                raise Conflict(f"there is a session {session.name!r} {where} already; rename one of the two first")
+            entities.bring_home(db, id_, target)
+            self._writer.move_session(id_, target)
+            return self._reach.session(db, id_)
+
+    def weeks(self, *, project: str | None = None, session: int | None = None, zone: str | None = None) -> list[Week]:
+        """How many episodes were said in each week that has some, in order; weeks begin on Monday in the zone."""
+        clock = incoming.zone(zone)
+        with self._store.read() as db:
+            if session is not None:
+                self._reach.session(db, session)
+            scope = self._reach.resolve(db, None, project, None if session is None else [session])
+            ahead = (datetime.now(clock).utcoffset() or timedelta()) // timedelta(microseconds=1)
+            return [Week(MONDAY + timedelta(weeks=number), count) for number, count in rows.weeks(db, scope, ahead)]
+
+    def around(self, id_: int, count: int) -> list[Episode]:
+        """An episode and up to `count` before and after it in its session that are not hidden, in order."""
+        with self._store.read() as db:
+            episode = self._reach.episode(db, id_)
+            before, after = rows.episodes_around(db, episode, count)
+        return [*before[::-1], episode, *after]
 
     def forget_project(self, id_: int) -> int:
         """Delete a project with all that hangs on it; returns how many episodes went with it."""

@@ -41,6 +41,7 @@ from twofold.types import (
     Status,
     WhyNot,
 )
+from twofold.windows import Lookout
 from twofold.writer import Progress, Writer
 
 
@@ -49,13 +50,14 @@ class Memory:
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
     for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and in
-    pages, `feedback` what was said of hits, `archive` takes all of it along; `threads`, `tokens` are the service's.
+    pages, `feedback` what was said of hits, `archive` takes all along, `lookout` shows windows.
     """
 
     archive: Archive
     catalog: Catalog
     feedback: Feedback
     entities: Entities
+    lookout: Lookout
     threads: Threads
     tokens: Tokens
 
@@ -113,6 +115,7 @@ class Memory:
         self.catalog = Catalog(self._store, self._writer, reach)
         self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
         self.feedback = Feedback(self._store, reach)
+        self.lookout = Lookout(self._store, self._recaller, self._retriever, reach)
         self.threads = Threads(self._store, reach)
         self.tokens = Tokens(self._store, reach)
         self._assembler = Assembler(self._store, self._recaller, self._retriever, self.entities, reach)
@@ -264,10 +267,7 @@ class Memory:
         since: datetime | None = None,
         before: datetime | None = None,
     ) -> WhyNot:
-        """At which stage a recall with the same arguments loses an episode, and what would have kept it.
-
-        An episode outside the scope and one that is not there are told apart by nothing.
-        """
+        """At which stage the same recall loses an episode (one out of scope is as good as none), and what keeps it."""
         question = Question(query, session, project, sessions, exclude, limit, zone, since, before)
         return self._recaller.why_not(question, self._reach, episode)
 

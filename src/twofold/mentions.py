@@ -35,6 +35,11 @@ def words(folded: str) -> list[str]:
     return [term for term in query_terms(folded) if not set(term) & set("_+#")]
 
 
+def unlink(db: apsw.Connection, episodes: Sequence[int]) -> None:
+    """Forget what these episodes mention."""
+    stored.put_mentions(db, episodes, [])
+
+
 def link(db: apsw.Connection, episodes: Sequence[int]) -> None:
     """Make the mentions of these episodes what their texts say now."""
     if not episodes or not stored.exist(db):

@@ -93,13 +93,13 @@ class Recaller:
         """The hits of a question. Raises InvalidInput and NotFound."""
         with self._store.read() as db:
             scope = question.scope(db, reach)
-            return self.answer(db, self._asked(question, scope), explain=explain)
+            return self.answer(db, self.asked(question, scope), explain=explain)
 
     def within(
         self, db: apsw.Connection, question: Question, scope: Scope, vector: NDArray[np.float32] | None
     ) -> Recall:
         """The hits of a question whose scope and vector are known, explained; by words alone without a vector."""
-        asked = self._asked(question, scope)
+        asked = self.asked(question, scope)
         if vector is None:
             asked = replace(asked, plan=replace(asked.plan, weights={**asked.plan.weights, "semantic": 0.0}))
         return self.answer(db, asked, vector=vector, explain=True)
@@ -132,7 +132,7 @@ class Recaller:
         incoming.ids("episode", [episode])
         with self._store.read() as db:
             scope = question.scope(db, reach)
-            asked = self._asked(question, scope)
+            asked = self.asked(question, scope)
             if not rows.sees(db, scope, episode):
                 return WhyNot("scope", f"there is no episode {episode} in this scope; recall and show print the ids")
             return diagnose.why_not(
@@ -167,8 +167,13 @@ class Recaller:
         with self._store.read() as db:
             return priors.read(db) or retrieve.measured_prior(self._keyword.are_conversations())
 
-    def _asked(self, question: Question, scope: Scope) -> Asked:
-        """The question with the settings of now."""
+    def automatic(self, asked: Asked, method: str, zone: str | None) -> Plan:
+        """The plan that automatic weights and a method, or "auto", would make of a question."""
+        settings = {**self._settings(), "weights": "auto", "method": method}
+        return retrieve.plan(asked.text, settings, self.prior(), self._clock().astimezone(incoming.zone(zone)))
+
+    def asked(self, question: Question, scope: Scope) -> Asked:
+        """The question with the settings of now. Raises InvalidInput."""
         incoming.content("the query", question.text)
         settings = self._settings()
         limit = self._limit(question.limit)

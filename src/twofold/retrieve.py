@@ -93,6 +93,7 @@ class Found:
 
     keyword: KeywordHits = field(default_factory=lambda: KeywordHits([]))
     semantic: VectorHits = field(default_factory=lambda: VectorHits([]))
+    vector: Vector | None = None
     fluency: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
     completed: Rankings = field(default_factory=dict)
@@ -259,9 +260,10 @@ class Retriever:
         if vector is not None and search and beside is None:
             known, look = vector, search
             vector = found.attempt("semantic", lambda: _near(found, known, look))
+        found.vector = vector
         if plan.method == "convex":
             with found.timed("complete"):
-                found.completed = self._completed(found, vector, in_context=bool(plan.prior))
+                found.completed = self.completed(found, vector, in_context=bool(plan.prior))
                 if plan.spans:
                     found.completed |= self._in_time(found.completed, plan.spans)
         found.weights = weigh(found, plan)
@@ -324,7 +326,7 @@ class Retriever:
             return {}
         return {"time": [(id_, closeness) for id_, closeness in close if closeness >= LEAST_CLOSENESS]}
 
-    def _completed(self, found: Found, vector: Vector | None, *, in_context: bool) -> Rankings:
+    def completed(self, found: Found, vector: Vector | None, *, in_context: bool) -> Rankings:
         """Every candidate of either retriever scored by both, its context included where that is wanted.
 
         An episode without a vector has no cosine, one that holds no term has no place among the keyword hits:

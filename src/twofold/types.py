@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Literal
 
@@ -313,6 +313,14 @@ class Said:
     time: datetime
     place: Literal["session", "project", "everywhere"]
     message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """The Monday that a week begins with, and how many episodes were said in it."""
+
+    start: date
+    episodes: int
 
 
 @dataclass(frozen=True, slots=True)

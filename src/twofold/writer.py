@@ -177,6 +177,20 @@ class Writer:
                 self._put_vectors([episode], pieces)
                 mentions.link(db, [episode])
 
+    def move_session(self, session: int, project: int | None) -> None:
+        """Put a session into another project, or into none, with all that stands by project."""
+        with self._store.write() as db:
+            ids = rows.episodes_in_scope(db, Scope("sessions", (session,)))
+            kept = self._vectors.vectors(ids) if self._vectors and self._vectors.is_current() else {}
+            self._keyword.remove(ids)
+            vectors.remove(db, ids)
+            rows.move_session(db, session, project)
+            self._keyword.put(ids)
+            if kept and self._vectors:
+                self._vectors.put(list(kept.items()))
+            mentions.unlink(db, ids)
+            mentions.link(db, rows.shown(db, ids))
+
     def forget_episode(self, episode: int) -> None:
         """Delete one episode."""
         with self._store.write() as db:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from twofold import __version__
 from twofold.errors import TwofoldError
-from twofold.http import chat, entities, exports, feedback, imports, operations, problems, recall, rows
+from twofold.http import chat, entities, exports, feedback, imports, operations, page, problems, recall, rows, view
 from twofold.http.document import Service
 from twofold.http.gate import Gate
 from twofold.http.guard import Guard
@@ -85,8 +85,9 @@ def create(memory: Memory, upstream: Upstream, gate: Gate) -> FastAPI:
     app.state.upstream_health = UpstreamHealth(upstream)
     app.state.metrics = metrics
     # /episodes/search stands before /episodes/{id}
-    for part in (operations, recall, rows, imports, exports, entities, feedback, chat):
+    for part in (operations, recall, view, rows, imports, exports, entities, feedback, chat):
         app.include_router(part.router, responses=ANY)
+    app.router.routes += page.routes()
     app.router.routes.append(Route("/mcp", endpoint=StreamableHTTPASGIApp(mcp)))
     return app
 

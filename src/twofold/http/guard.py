@@ -17,12 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twofold.errors import TwofoldError
+from twofold.http import page
 from twofold.http.gate import Gate, Refusal
 from twofold.http.metrics import Metrics
 from twofold.http.problems import Failure, body_too_large, failure_of, response
 from twofold.memory import Memory
 
-OPEN = ("/health",)  # answered without a token, then in one word
+OPEN = ("/", "/health")  # answered without a token, health then in one word
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("twofold.http")
 
@@ -75,7 +76,7 @@ class Guard:
             return failure_of(error)
         scope["state"]["anonymous"] = isinstance(found, Refusal)
         if isinstance(found, Refusal):
-            if scope["path"] in OPEN:
+            if scope["path"] in OPEN or scope["path"].startswith(page.OPEN):
                 return None
             return Failure(401, "unauthorized", found.sentence, headers={"WWW-Authenticate": "Bearer"})
         scope["state"]["bound"] = found.project is not None

@@ -129,10 +129,15 @@ def get_session(memory: Door, id: Id) -> Response:
     return reply(SessionOut, memory.catalog.session(id))
 
 
-@router.patch("/sessions/{id}", response_model=SessionOut, operation_id="changeSession", responses=documented(404, 409))
+@router.patch(
+    "/sessions/{id}", response_model=SessionOut, operation_id="changeSession", responses=documented(403, 404, 409)
+)
 def change_session(memory: Door, id: Id, body: SessionChange) -> Response:
-    """Give a session another name or title."""
-    return reply(SessionOut, memory.catalog.change_session(id, name=body.name, title=body.title))
+    """Give a session another name or title, or move it into another project."""
+    changed = memory.catalog.change_session(id, name=body.name, title=body.title)
+    if body.project is not None:
+        changed = memory.catalog.move_session(id, body.project)
+    return reply(SessionOut, changed)
 
 
 @router.delete("/sessions/{id}", response_model=Forgotten, operation_id="forgetSession", responses=documented(404))

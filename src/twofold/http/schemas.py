@@ -124,6 +124,7 @@ class SessionIn(In):
 class SessionChange(In):
     name: Name | None = None
     title: Optional = Field(None, description="An empty one takes the title away")
+    project: Optional = Field(None, description="Moves it into this project; an empty one into none")
 
 
 class SessionOut(Out):

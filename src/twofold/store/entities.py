@@ -126,6 +126,12 @@ def page(
     return list(found)
 
 
+def bring_home(db: apsw.Connection, session: int, project: int | None) -> None:
+    """Let the entities that belong to a session alone belong to the project that it comes to."""
+    if project is not None:
+        db.execute("UPDATE entities SET session_id = NULL, project_id = ? WHERE session_id = ?", (project, session))
+
+
 def namesake(
     db: apsw.Connection, home: Home, type_: str, folded: Iterable[str], but: Collection[int]
 ) -> tuple[int, str] | None:

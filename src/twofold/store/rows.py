@@ -158,6 +158,16 @@ def session(db: apsw.Connection, session: int) -> Session | None:
     return None if row is None else _session(row)
 
 
+def move_session(db: apsw.Connection, session: int, project: int | None) -> None:
+    """Another project for a session; the caller renews what stands by project in the same transaction."""
+    db.execute("UPDATE sessions SET project_id = ? WHERE id = ?", (project, session))
+    db.execute(
+        """UPDATE feedback SET project_id = ?2 WHERE project_id IS NOT NULL
+        AND episode_id IN (SELECT id FROM episodes WHERE session_id = ?1)""",
+        (session, project),
+    )
+
+
 def delete_session(db: apsw.Connection, session: int) -> None:
     """A session and, by the schema, its episodes and all that hangs on them."""
     db.execute("DELETE FROM sessions WHERE id = ?", (session,))
@@ -185,6 +195,20 @@ def in_time(db: apsw.Connection, ids: Iterable[int], scope: Scope) -> list[int]:
         return listed
     said = times(db, listed)
     return [id_ for id_ in listed if id_ in said and scope.times[0] <= said[id_] < scope.times[1]]
+
+
+def weeks(db: apsw.Connection, scope: Scope, offset: int) -> list[tuple[int, int]]:
+    """The weeks in which something was said, as numbers counted from Monday 5 January 1970, and how many episodes.
+
+    `offset` are the microseconds by which the zone's clocks are ahead.
+    """
+    sessions = sessions_in_scope(db, scope)
+    found: Any = db.execute(
+        """SELECT (time + ?1 - 345600000000) / 604800000000 - (time + ?1 < 345600000000) AS week, count(*) FROM episodes
+        WHERE ?2 IS NULL OR session_id IN (SELECT value FROM json_each(?2)) GROUP BY week ORDER BY week""",
+        (offset, None if sessions is None else json.dumps(sessions)),
+    )
+    return list(found)
 
 
 def within_times(db: apsw.Connection, scope: Scope, limit: int | None = None) -> list[int]:

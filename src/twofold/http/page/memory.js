@@ -1,0 +1,2 @@
+import { state } from "./dom.js";
+export async function memory(root) { root.append(state("…")); }

@@ -1,0 +1,2 @@
+import { state } from "./dom.js";
+export async function quality(root) { root.append(state("…")); }

@@ -11,6 +11,7 @@ from twofold import datasets, judged, output, scorecard
 from twofold.cli_options import as_json, bar, database, existing
 from twofold.evaluate import Evaluation, evaluate, steps
 from twofold.memory import Memory
+from twofold.settings import database as known_database
 from twofold.tune import tune as choose_prior
 
 
@@ -31,7 +32,10 @@ def eval_(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure every method on judged sets: folders with corpus, queries and qrels, or a folder of such."""
+    """Measure every method on judged sets: folders with corpus, queries and qrels, or a folder of such.
+
+    The figures are kept in your own store as well, if there is one, for the page to show.
+    """
     if plot:
         scorecard.check_plot(plot)
     done: list[Evaluation] = []
@@ -41,6 +45,9 @@ def eval_(
             done.append(evaluate(dataset, db, progress=progress))
         if not as_json:
             output.show(None, False, partial(scorecard.lines, done[-1], by_category))
+    if known_database().exists():
+        with Memory.open(embedder=None) as memory:
+            memory.runs.add("eval", scorecard.as_run(done))
     if as_json:
         output.show(scorecard.as_json(done, by_category), True, list)
     if table:
@@ -78,6 +85,8 @@ def tune(
                 output.show(None, False, partial(output.heard, heard))  # first: it tells why there may be too few
         with bar("queries", len(queries)) as progress:
             result = choose_prior(memory, queries, apply=apply, progress=progress)
+        verdict = list(output.tuning(result))[-1]
+        memory.runs.add("tune", {"curve": result.curve, "chosen": result.chosen.keyword, "verdict": verdict})
     counts = {"leftOut": heard.left_out, "useless": heard.useless} if heard else {}
     output.show(output.plain(result) | counts, as_json, partial(output.tuning, result))
 

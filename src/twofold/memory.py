@@ -22,6 +22,7 @@ from twofold.feedback import Feedback
 from twofold.indexing import Indexes, open_indexes
 from twofold.recaller import Question, Recaller
 from twofold.rerank import Reranker
+from twofold.runs import Runs
 from twofold.scopes import Reach
 from twofold.settings import Value
 from twofold.store import Store, rows
@@ -50,7 +51,8 @@ class Memory:
 
     Session and project are names; a session's name counts within its project, and where a session is only looked
     for, its id will do (`"12"`). An empty name means none. `catalog` has projects, sessions and episodes by id and in
-    pages, `feedback` what was said of hits, `archive` takes all along, `lookout` shows windows.
+    pages, `feedback` what was said of hits, `archive` takes all along, `lookout` shows windows,
+    `runs` are the last ones of `eval` and `tune`.
     """
 
     archive: Archive
@@ -58,6 +60,7 @@ class Memory:
     feedback: Feedback
     entities: Entities
     lookout: Lookout
+    runs: Runs
     threads: Threads
     tokens: Tokens
 
@@ -116,6 +119,7 @@ class Memory:
         self.entities = Entities(self._store, self._keyword, self._embedder, reach, self._entity_index)
         self.feedback = Feedback(self._store, reach)
         self.lookout = Lookout(self._store, self._recaller, self._retriever, reach)
+        self.runs = Runs(self._store, reach)
         self.threads = Threads(self._store, reach)
         self.tokens = Tokens(self._store, reach)
         self._assembler = Assembler(self._store, self._recaller, self._retriever, self.entities, reach)

@@ -8,10 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from twofold import metrics
 from twofold.errors import InvalidInput, MissingExtra
 from twofold.evaluate import Evaluation, Result
-from twofold.significance import PERMUTATIONS
+from twofold.significance import PERMUTATIONS, interval
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -42,6 +45,26 @@ def lines(one: Evaluation, by_category: bool) -> Iterator[str]:
 def as_json(sets: Sequence[Evaluation], by_category: bool) -> dict[str, object]:
     """Everything as plain values; what is not judged is null."""
     return {"sets": [_set(one, by_category) for one in sets]}
+
+
+def as_run(sets: Sequence[Evaluation]) -> dict[str, object]:
+    """What is kept of a run: for each set every method's mean by the measure compared, with its 95 % interval."""
+    return {
+        "sets": [
+            {
+                "name": one.dataset.name,
+                "measure": f"{one.measure[1]} by {one.measure[0]}",
+                "queries": len(one.compared(one.results[0]).queries),
+                "runs": [_kept(result.name, one.compared(result).values[one.measure[1]]) for result in one.results],
+            }
+            for one in sets
+        ]
+    }
+
+
+def _kept(name: str, values: NDArray[np.float64]) -> dict[str, object]:
+    low, high = interval(values)
+    return {"name": name, "value": float(values.mean()), "low": low, "high": high}
 
 
 def write_csv(file: Path, sets: Sequence[Evaluation], by_category: bool) -> None:

@@ -63,8 +63,9 @@ class Tuning:
     """What tuning found. The scores are nDCG@10: `held_out` that of the choice, on queries it was not chosen on.
 
     `gain` is over the current setting, `over_arm` over the better of keyword and semantic recall alone, which `arm`
-    names. Where the best fusion falls behind that arm, the arm is chosen, and `instead` says so. `dropped` counts the
-    judged queries none of whose episodes are there; `refused` is why nothing may be applied, empty where it may.
+    names. Where the best fusion falls behind that arm, the arm is chosen, and `instead` says so. `curve` is the mean by
+    the weight of the keyword side, with all else as it is measured. `dropped` counts the judged queries none of whose
+    episodes are there; `refused` is why nothing may be applied, empty where it may.
     """
 
     queries: int
@@ -78,6 +79,7 @@ class Tuning:
     over_arm: Gain
     instead: str
     refused: str
+    curve: tuple[tuple[float, float], ...] = ()
     dropped: int = 0
     applied: bool = False
 
@@ -206,8 +208,20 @@ def _judge(tried: Scores, cases: Sequence[_Case], current: Prior, priors: Sequen
         arm_score=float(arm.mean()),
         over_arm=over_arm,
         instead=instead,
+        curve=_curve(priors, scores),
         refused=_reason(chosen == replace(current, origin="tuned"), gain, name, over_arm),
     )
+
+
+def _curve(priors: Sequence[Prior], scores: Scores) -> tuple[tuple[float, float], ...]:
+    """The mean score of convex fusion that leans, by the weight it starts from."""
+    means = scores.mean(axis=0)
+    plain = [
+        (prior.keyword, float(mean))
+        for prior, mean in zip(priors, means, strict=True)
+        if prior.method == "convex" and prior.leans and not prior.words_share
+    ]
+    return tuple(sorted(plain))
 
 
 def _distance(prior: Prior, current: Prior) -> float:

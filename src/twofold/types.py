@@ -316,6 +316,15 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One run of `eval` or `tune`, and what it found, as JSON has it."""
+
+    kind: str
+    time: datetime
+    report: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Week:
     """The Monday that a week begins with, and how many episodes were said in it."""
 

@@ -20,7 +20,18 @@ from tests.http.conftest import Service, Starter
 EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", "4"))
 GOOD = ["2xx", "401", "403", "404", "409", "413"]
 # What these take hangs on what is in the store or in the file, which no schema tells: then 422 is right as well.
-JUDGED = ["addEpisode", "listEpisodes", "importHistory", "exportHistory", "recall", "whyNot", "context", "chat"]
+JUDGED = [
+    "addEpisode",
+    "listEpisodes",
+    "importHistory",
+    "exportHistory",
+    "recall",
+    "recallWindows",
+    "timeline",
+    "whyNot",
+    "context",
+    "chat",
+]
 JUDGED += ["addEntity", "changeEntity", "mergeEntity", "addFeedback"]
 SEARCHES = ["searchEpisodes", "searchEntities"]  # whose last part another method's route takes for an id, and refuses
 

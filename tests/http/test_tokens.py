@@ -133,6 +133,7 @@ def outside(memory: Memory, a: int) -> dict[str, list[tuple[Any, ...]]]:
         "threads": f"session_id IN ({sessions})",
         "tokens": "project_id IS NOT ?1",
         "feedback": "project_id IS NOT ?1",
+        "runs": "?1 = ?1",
         "settings": "?1 = ?1",
         "models": "?1 = ?1",
         "identity": "?1 = ?1",
@@ -305,6 +306,9 @@ def tries_of_searches(world: World) -> dict[str, list[Try]]:
             Try("GET", "/episodes/search", (404,), {"params": {"q": query, "project": "B-project"}}),
         ],
         "recall": posts("/recall", {"query": query, "explain": True}, *asked),
+        "recallWindows": [
+            one for one in posts("/recall/windows", {"query": query}, *asked) if "exclude" not in one.more["json"]
+        ],
         "whyNot": [
             one for id_ in episodes for one in posts("/recall/why-not", {"query": query, "episode": id_}, *asked)
         ],
@@ -402,6 +406,15 @@ def tries_of_the_rest(world: World) -> dict[str, list[Try]]:
             Try("POST", completions, (200,), {"json": {"messages": thread_of_b(), "stream": True}}),
         ],
         "listModels": [Try("GET", "/v1/models", (200,))],
+        "status": [Try("GET", "/status", (403,))],
+        "listRuns": [Try("GET", "/runs", (403,))],
+        "addSample": [Try("POST", "/sample", (403,))],
+        "timeline": [
+            Try("GET", "/timeline", (200,)),
+            Try("GET", "/timeline", (404,), {"params": {"project": "B-project"}}),
+            *(Try("GET", "/timeline", (404,), {"params": {"sessionId": ids.session}}) for ids in world.foreign),
+        ],
+        "episodesAround": [Try("GET", f"/episodes/{ids.episode}/around", (404,)) for ids in world.foreign],
     }
 
 
@@ -507,6 +520,9 @@ def test_its_own_things_it_can_use_on_every_route(world: World) -> None:
         "searchEpisodes": ("GET", "/episodes/search", {"params": {"q": "saffron", "sessionIds": a.session}}),
         "recall": ("POST", "/recall", {"json": {"query": "saffron", "sessionId": a.session}}),
         "whyNot": ("POST", "/recall/why-not", {"json": {"query": "saffron", "episode": a.episode}}),
+        "recallWindows": ("POST", "/recall/windows", {"json": {"query": "saffron", "sessionId": a.session}}),
+        "timeline": ("GET", "/timeline", {}),
+        "episodesAround": ("GET", f"/episodes/{a.episode}/around", {}),
         "context": ("POST", "/context", {"json": {"message": "saffron", "session": "A-room", "project": "A-project"}}),
         "listProjects": ("GET", "/projects", {}),
         "getProject": ("GET", f"/projects/{a.project}", {}),
@@ -536,7 +552,8 @@ def test_its_own_things_it_can_use_on_every_route(world: World) -> None:
         "forgetEpisode": ("DELETE", f"/episodes/{a.episode}", {}),
         "forgetSession": ("DELETE", f"/sessions/{a.session}", {}),
     }
-    closed = {"addProject", "changeProject", "forgetProject", "changeSettings", "metrics"}
+    closed = {"addProject", "changeProject", "forgetProject", "changeSettings", "metrics", "status", "listRuns"}
+    closed.add("addSample")
     assert operations(world) == steps.keys() | closed
     for name, (method, path, more) in steps.items():
         answer = bound.request(method, path, **more)

@@ -84,7 +84,7 @@ def _ids(listed: str | None) -> list[int] | None:
 @router.post("/recall", response_model=RecallOut, operation_id="recall", responses=documented(404))
 def recall(request: Request, memory: Door, body: RecallIn) -> Response:
     """The episodes that fit a query best by meaning and by word, each with its reasons."""
-    session, project, sessions = _scope(memory, body)
+    session, project, sessions = scope_of(memory, body)
     found = memory.recall(
         body.query,
         session=session,
@@ -105,7 +105,7 @@ def recall(request: Request, memory: Door, body: RecallIn) -> Response:
 @router.post("/recall/why-not", response_model=WhyNotOut, operation_id="whyNot", responses=documented(404))
 def why_not(memory: Door, body: WhyNotIn) -> Response:
     """At which stage a recall loses an episode, and what would have kept it."""
-    session, project, sessions = _scope(memory, body)
+    session, project, sessions = scope_of(memory, body)
     told = memory.why_not(
         body.query,
         body.episode,
@@ -131,7 +131,7 @@ def context(request: Request, memory: Door, body: ContextIn) -> Response:
     return reply(ContextOut, made)
 
 
-def _scope(memory: Memory, body: Scoped) -> tuple[str | None, str | None, list[int] | None]:
+def scope_of(memory: Memory, body: Scoped) -> tuple[str | None, str | None, list[int] | None]:
     """Session and project by name, or the ids of sessions."""
     session, project = names(memory, body)
     if body.session_id is not None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
 from twofold import history, samples
+from twofold.errors import NotAllowed
 from twofold.history import Wanted
-from twofold.http.door import Door, names, reply
+from twofold.http.door import Door, reply
 from twofold.http.problems import documented
+from twofold.http.recall import scope_of
 from twofold.http.rows import Id, OfProject
 from twofold.http.schemas import MOST_ID, ExplanationOut, Out, Scoped, Time, Zone
 from twofold.http.schemas import Limit as HitLimit
@@ -81,6 +83,12 @@ class StatusOut(Out):
     current: str | None
 
 
+class RunOut(Out):
+    kind: str
+    time: str
+    report: dict[str, Any]
+
+
 class SampleOut(Out):
     added: int
 
@@ -88,12 +96,12 @@ class SampleOut(Out):
 @router.post("/recall/windows", response_model=WindowsOut, operation_id="recallWindows", responses=documented(404))
 def recall_windows(memory: Door, body: WindowsIn) -> Response:
     """Both windows of a query with all that another fusion of them needs, and the hits of now."""
-    session, project = names(memory, body)
+    session, project, sessions = scope_of(memory, body)
     found = memory.lookout.windows(
         body.query,
         session=session,
         project=project,
-        sessions=body.session_ids,
+        sessions=sessions,
         limit=body.limit,
         zone=body.zone or None,
         since=body.since,
@@ -156,8 +164,16 @@ def status(memory: Door) -> Response:
     return reply(StatusOut, {name: getattr(found, name.rstrip("_")) for name in StatusOut.model_fields})
 
 
-@router.post("/sample", response_model=SampleOut, operation_id="addSample")
+@router.get("/runs", response_model=list[RunOut], operation_id="listRuns", responses=documented(403))
+def list_runs(memory: Door) -> list[RunOut]:
+    """The last runs of `twofold eval` and `twofold tune`, the newest first."""
+    return [RunOut(kind=run.kind, time=run.time.isoformat(), report=dict(run.report)) for run in memory.runs.last()]
+
+
+@router.post("/sample", response_model=SampleOut, operation_id="addSample", responses=documented(403))
 def add_sample(memory: Door) -> Response:
     """Bring in the sample history that comes with Twofold, to try things out."""
+    if memory.is_bound:
+        raise NotAllowed("a token that is bound to one project cannot bring in the samples, which have their own")
     done = history.bring_in(memory, [samples.path("history.jsonl")], Wanted())
     return reply(SampleOut, {"added": done.report.added})

@@ -291,4 +291,18 @@ def _fourth(connection: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second, _third, _fourth)
+def _fifth(connection: apsw.Connection) -> None:
+    """The last runs of eval and tune."""
+    connection.execute(
+        """
+        CREATE TABLE runs (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL CHECK (kind IN ('eval', 'tune')),
+            time INTEGER NOT NULL,
+            report TEXT NOT NULL                   -- JSON
+        ) STRICT;
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (_first, _second, _third, _fourth, _fifth)

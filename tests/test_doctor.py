@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -160,6 +161,22 @@ def test_a_store_is_healthy_and_a_repair_changes_nothing(filled: Memory) -> None
 def test_a_store_with_indexes_outside_is_healthy(outside: Memory) -> None:
     assert outside.doctor() == Report(())
     assert outside.doctor(repair=True) == Report(())
+
+
+def test_what_another_connection_wrote_is_no_fault(filled: Memory) -> None:
+    filled.import_(Message(f"door number {n} is painted", session="s0") for n in range(60))
+    assert filled.doctor().findings == ()
+    session = filled.catalog.find_session("s0")
+    assert session
+    for work in (
+        lambda: filled.catalog.move_session(session.id, "garden"),
+        lambda: filled.forget(session="s0", project="garden"),
+        lambda: filled.add("apples again", session="s0", project="garden"),
+    ):
+        beside = threading.Thread(target=work)
+        beside.start()
+        beside.join()
+    assert filled.doctor().findings == ()
 
 
 def test_episodes_that_wait_for_a_vector_are_no_fault_and_are_told(open_memory: Opener) -> None:

@@ -217,8 +217,7 @@ class Memory:
     ) -> int:
         """Delete an episode, a session or a project with all that hangs on it; returns how many episodes.
 
-        `purge` also rewrites the file, so that no trace of any deleted text stays in its free pages. Raises
-        NotFound, or InvalidInput when nothing is named.
+        `purge` also calls `purge`. Raises NotFound, or InvalidInput when nothing is named.
         """
         with self._store.write() as db:
             if episode is not None:
@@ -249,10 +248,9 @@ class Memory:
     ) -> Recall:
         """The episodes that fit a query best, with the reasons.
 
-        Searched is one session, one project, the sessions of the given ids (none: nothing), or everything.
-        `limit` defaults to the setting semanticLimit; `zone` is the asker's, by its IANA name, for "yesterday"; only
-        what was said from `since` on and before `before`. A retriever that fails is named in `degraded` and the other
-        carries on. Raises InvalidInput and NotFound.
+        Searched is one session, one project, the sessions of the given ids (none: nothing), or everything, said from
+        `since` on and before `before`. `limit` defaults to the setting semanticLimit; `zone` is the asker's IANA zone.
+        A retriever that fails is named in `degraded`, the other carries on. Raises InvalidInput and NotFound.
         """
         question = Question(query, session, project, sessions, exclude, limit, zone, since, before)
         return self._recaller.recall(question, self._reach, explain=explain)
@@ -284,10 +282,7 @@ class Memory:
         sessions: Sequence[int] | None = None,
         limit: int | None = None,
     ) -> tuple[Hit, ...]:
-        """Keyword search alone: the episodes that hold the query's words, best first; a score is BM25.
-
-        The arguments are those of `recall`. A query of stop words finds nothing. Raises InvalidInput and NotFound.
-        """
+        """Keyword search alone, with BM25 as scores; stop words find nothing. Raises InvalidInput and NotFound."""
         return self._recaller.search(Question(query, session, project, sessions, (), limit), self._reach)
 
     def context(

@@ -49,6 +49,7 @@ _CONTEXT: dict[str, Any] = {
 EXAMPLES: dict[str, dict[str, Any]] = {
     "ProjectIn": {"name": "house"},
     "ProjectOut": {"id": 1, "name": "house", "sessions": 2, "episodes": 40},
+    "WindowsIn": {"query": "what did the plumber charge?", "project": "house"},
     "SessionIn": {"name": "repairs", "project": "house", "title": "Repairs"},
     "SessionChange": {"title": "Repairs of 2026"},
     "SessionOut": {

@@ -19,7 +19,7 @@ export async function memory(root, place) {
   const right = h("div", { class: "ask" });
   root.append(
     timeline(weeks, place),
-    h("div", { class: "two" }, h("div", { class: "ask" }, chooser(projects, place), list(sessions, place), take()), right),
+    h("div", { class: place.session ? "two open" : "two" }, h("div", { class: "ask" }, chooser(projects, place), list(sessions, place), take()), right),
     undo.bar,
   );
   let open = null;
@@ -177,7 +177,7 @@ async function entities(right, place) {
 
 function take() {
   const told = h("div", { role: "status" });
-  const files = h("input", { type: "file", id: "file", onchange: () => bring(files.files) });
+  const files = h("input", { type: "file", "aria-label": "Choose a file", onchange: () => bring(files.files) });
   const bring = async (list) => {
     for (const file of list) {
       const bar = h("progress", { max: 1, value: 0, "aria-label": `Uploading ${file.name}` });
@@ -201,7 +201,7 @@ function take() {
     ondrop: (event) => { event.preventDefault(); delete drop.dataset.over; bring(event.dataTransfer.files); } },
     h("p", {}, "Drop an export of ChatGPT or Claude, a log of Claude Code, Codex or Gemini, Markdown or JSONL here, or choose a file."),
     files, told);
-  return h("section", { class: "list", "aria-labelledby": "take-head" }, h("h2", { id: "take-head" }, h("label", { for: "file" }, "Bring a history in")), drop,
+  return h("section", { class: "list", "aria-labelledby": "take-head" }, h("h2", { id: "take-head" }, "Bring a history in"), drop,
     h("div", { class: "row" }, h("button", { type: "button", onclick: () => download("/export", "twofold.jsonl").catch((error) => told.replaceChildren(problem(error))) }, "Save everything")));
 }
 

@@ -89,7 +89,6 @@ function form(set, view, projects, sessions) {
   const keep = async () => {
     try {
       await send("PATCH", "/settings", { weights: set.mode, method: set.method, semanticWeight: set.semantic, keywordWeight: set.keyword, semanticLimit: set.limit });
-      say("Kept: these settings are in force for everybody now");
       kept.replaceChildren("Kept: these settings are in force for everybody now.");
     } catch (error) {
       kept.replaceChildren(problem(error));

@@ -185,7 +185,7 @@ class View {
     this.columns = h("div", { class: "columns" },
       this.drawing = svg("svg", { class: "lines", "aria-hidden": "true" }),
       this.middle(hits), this.side("semantic", place), this.side("keyword", place));
-    this.out.replaceChildren(...failed, this.analysis(hits), this.columns);
+    this.out.replaceChildren(...failed, this.analysis(hits), this.columns, this.missing());
     this.watch.disconnect();
     this.watch.observe(this.columns);
     this.lines();
@@ -287,6 +287,14 @@ class View {
       h("span", { class: "first" }, episode.text.slice(0, 200)),
       h("span", { class: "raw", title: "raw score" }, number(score, 3)),
       out ? null : h("span", { class: "unseen" }, `fused place ${at_ + 1}`), why, told);
+  }
+
+  /** Asks by its id for one that neither column shows. */
+  missing() {
+    const field = h("input", { type: "number", id: "missing", min: 1, required: true });
+    const told = h("p", { role: "status" });
+    return h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); this.whyNot(Number(field.value), told); } },
+      h("label", { for: "missing" }, "Why not the episode with the number"), field, h("button", {}, "Ask"), told);
   }
 
   async whyNot(id, told) {

@@ -17,7 +17,7 @@ from twofold import messages as incoming
 from twofold.embed import Embedder
 from twofold.errors import EmbedderError
 from twofold.keyword import KeywordIndex
-from twofold.store import Store, rows, sources, vectors
+from twofold.store import Store, outbox, rows, sources, vectors
 from twofold.types import ImportReport, Message, Scope
 from twofold.vectors import VectorIndex
 
@@ -188,6 +188,9 @@ class Writer:
             self._keyword.put(ids)
             if kept and self._vectors:
                 self._vectors.put(list(kept.items()))
+            for target in outbox.targets(db):
+                if target.kind == "words":  # whose points name the project, and no word of them has changed
+                    outbox.queue(db, target.id, ids)
             mentions.unlink(db, ids)
             mentions.link(db, rows.shown(db, ids))
 

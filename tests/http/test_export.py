@@ -50,3 +50,18 @@ def test_what_cannot_be_exported_is_said_before_anything_is(start: Starter) -> N
         answer = service.http.get("/export", params=params)  # type: ignore[arg-type]
         assert answer.status_code in (404, 422)
         assert says in answer.json()["detail"]
+
+
+def test_an_import_tells_its_progress_to_who_wants_lines(start: Starter) -> None:
+    service = start()
+    lines = "".join(json.dumps({"content": f"line {n}", "session": "s"}) + "\n" for n in range(3000))
+    accept = {"Accept": "application/x-ndjson"}
+    answer = service.http.post("/import", content=lines, headers=accept)
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    told = [json.loads(line) for line in answer.text.splitlines()]
+    assert told[-1]["done"]["added"] == 3000
+    assert {line["stage"] for line in told[:-1]} <= {"reading", "storing", "making vectors"}
+    assert told[0]["stage"] == "reading"
+    failed = service.http.post("/import", content="{", headers=accept).text.splitlines()
+    assert "line 1" in json.loads(failed[-1])["problem"]["detail"]
+    assert service.memory.status().waiting == 0

@@ -22,8 +22,9 @@ START = datetime(2026, 1, 5, 12, tzinfo=timezone.utc)
 NASTY = "<img src=x onerror=alert(1)><script>document.title='taken'</script> \u202eevil\u202c gate"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """The browser, gone after these tests: its event loop runs in their thread, where no other could."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if not chromium:
         pytest.skip("no Chromium is installed here; get it with: apt-get install chromium")

@@ -82,22 +82,31 @@ export async function all(path, parameters, most = 100000) {
   return items;
 }
 
-/** Sends a file, telling how much of it is over (0 to 1). */
-export function upload(path, file, tell) {
+/** Sends a file, telling how much of it is over (0 to 1), and then what the service does with it. */
+export function upload(path, file, tell, follow) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", path);
     for (const [name, value] of Object.entries(headers())) request.setRequestHeader(name, value);
+    request.setRequestHeader("Accept", "application/x-ndjson");
+    const lines = () => request.responseText.trimEnd().split("\n");
+    request.addEventListener("progress", () => {
+      try {
+        const line = JSON.parse(lines().at(-1));
+        if (line.stage) follow(line.stage, line.messages);
+      } catch { /* half a line: the rest comes */ }
+    });
     request.upload.addEventListener("progress", (event) => event.lengthComputable && tell(event.loaded / event.total));
     request.addEventListener("load", async () => {
       let answer = {};
       try {
-        answer = JSON.parse(request.responseText);
+        answer = JSON.parse(lines().at(-1));
       } catch { /* told below */ }
       if (request.status === 401) {
         await login(answer.detail);
-        resolve(upload(path, file, tell));
-      } else if (request.status >= 200 && request.status < 300) resolve(answer);
+        resolve(upload(path, file, tell, follow));
+      } else if (answer.done) resolve(answer.done);
+      else if (answer.problem) reject(new Failure(answer.problem.detail, answer.problem.status));
       else reject(new Failure(answer.detail ?? `the service answered ${request.status}; see its log`, request.status));
     });
     request.addEventListener("error", () => reject(new Failure("The service went away meanwhile. Import the file again: what is stored already is not stored twice.", 0)));

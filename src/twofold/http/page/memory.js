@@ -186,8 +186,10 @@ function take() {
       try {
         const done = await upload("/import", file, (part) => {
           bar.value = part;
-          line.textContent = part < 1 ? `Sending ${file.name}: ${number(100 * part)} %` : `Reading ${file.name} and making vectors …`;
+          line.textContent = part < 1 ? `Sending ${file.name}: ${number(100 * part)} %` : `Reading ${file.name} …`;
           if (part >= 1) bar.removeAttribute("value");
+        }, (stage, messages) => {
+          line.textContent = `${stage[0].toUpperCase()}${stage.slice(1)}: ${number(messages)} messages`;
         });
         told.replaceChildren(report(file.name, done));
         say(`${number(done.added)} messages were added`);

@@ -23,6 +23,7 @@ def test_the_wheel_holds_the_model_the_sample_and_the_licences(tmp_path: Path) -
         "twofold/models/PROVENANCE.md",
         "twofold/examples/history.jsonl",
         "twofold/examples/questions.json",
+        *(f"twofold/http/page/{path.name}" for path in (ROOT / "src/twofold/http/page").iterdir()),
         "twofold/py.typed",
     ):
         assert name in names

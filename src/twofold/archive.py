@@ -141,7 +141,7 @@ def _vectors(content: str, pieces: list[bytes]) -> Record:
 
 def mark(content: str) -> str:
     """What tells whether a text is still the one that vectors were made of."""
-    return sha256(content.encode()).hexdigest()[:16]
+    return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _iso(time: int) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import datetime
-from hashlib import sha256
 from typing import Literal, cast
 
+from twofold.archive import FORMAT, mark
 from twofold.errors import ImportFailed, InvalidInput
 from twofold.importers.fields import Empty, Found, Losses
 from twofold.messages import check_metadata
 from twofold.types import ROLES, Made, Message, Said
 
 MARK = "twofold"  # the key of the first line, with the number of the format
-FORMAT = 1
 MOST_BESIDE = 1_000_000  # entities, words on messages and empty sessions, which are held in memory to the end
 
 _KEYS = {
@@ -127,7 +126,7 @@ class Exported:
             return None
         found = vectors if isinstance(vectors, dict) else {}
         listed = found.get("pieces")
-        if self._model and isinstance(listed, list) and listed and found.get("of") == _mark(content):
+        if self._model and isinstance(listed, list) and listed and found.get("of") == mark(content):
             try:
                 rows = tuple(base64.b64decode(piece, validate=True) for piece in listed)
             except (ValueError, TypeError):
@@ -161,7 +160,3 @@ class Exported:
         if held >= MOST_BESIDE:
             self._losses.skip(f"entity, feedback or empty session after the first {MOST_BESIDE:,} (left out)")
         return held < MOST_BESIDE
-
-
-def _mark(content: str) -> str:
-    return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]

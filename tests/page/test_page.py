@@ -253,6 +253,15 @@ def test_a_file_that_is_dropped_is_imported_with_its_report_and_all_is_saved(ser
     page.get_by_label("Choose a file").set_input_files(file)
     expect(page.get_by_text("Added 1 messages in 1 sessions")).to_be_visible()
     expect(page.get_by_text("1 × empty message")).to_be_visible()
+    page.locator(".drop").evaluate(
+        """(drop) => {
+            const data = new DataTransfer();
+            data.items.add(new File(['{"content": "dropped", "session": "new"}'], "dropped.jsonl"));
+            drop.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }"""
+    )
+    expect(page.get_by_role("heading", name="dropped.jsonl")).to_be_visible()
+    assert [one.content for one in place.memory.show("new")] == ["a new message", "dropped"]
     bad = tmp_path / "bad.json"
     bad.write_text("{")
     page.get_by_label("Choose a file").set_input_files(bad)

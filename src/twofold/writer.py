@@ -218,11 +218,11 @@ class Writer:
 
     def _vectors_of(self, messages: Sequence[Message], embed: bool) -> list[Pieces | None]:
         """The vectors of messages: those that they bring, else made now where `embed` says so."""
-        found = [self._brought(message) for message in messages]
+        found = [self._brought(message) if message.made else None for message in messages]
+        if not embed:
+            return found
         lacking = [
-            place
-            for place, message in enumerate(messages)
-            if embed and found[place] is None and not incoming.is_hidden(message)
+            place for place, message in enumerate(messages) if found[place] is None and not incoming.is_hidden(message)
         ]
         for place, made in zip(lacking, self._embed([messages[place].content for place in lacking]), strict=True):
             found[place] = made

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from twofold import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUN = [sys.executable, "-c", "from twofold.cli import main; main()"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -49,11 +49,10 @@ def test_shell_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if line.startswith("twofold ")
     ]
     assert len(lines) >= 5
+    monkeypatch.chdir(tmp_path)
     for line in lines:
-        done = subprocess.run(
-            [*RUN, *shlex.split(line, comments=True)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, (line, done.stderr)
+        done = CliRunner().invoke(cli.twofold, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, (line, done.output, done.exception)
 
 
 def test_the_make_targets_that_documents_name_are_there() -> None:

@@ -26,6 +26,7 @@ from twofold.engines.edge import EdgeEngine
 from twofold.errors import EngineBusy, EngineError, EngineLost
 from twofold.store import Store, outbox
 from twofold.store.lock import Lock
+from twofold.types import Scope
 
 Opening = Callable[[], Memory]
 
@@ -355,6 +356,21 @@ def test_a_grown_index_is_built_by_another_process_and_takes_over_without_a_wron
     assert answers(memory) == expected
     serving = memory._indexes.replicas[0]
     assert not serving.wants_index()
+
+
+def test_a_search_whose_index_is_replaced_before_it_is_made_is_answered_by_the_file(opening: Opening) -> None:
+    memory = filled(opening())
+    expected, index = answers(memory), memory._vectors
+    assert index
+    vector = HashEmbedder().embed_query("apples word7")
+    search = index.prepare(Scope("all"), (), 10)
+    before = search(vector).ranking
+    with courier_of(memory).held():
+        replicas = memory._indexes.replicas
+        replicas[0].engine.drop(collection(memory, "vectors"))
+        assert search(vector).ranking == before
+    until(lambda: is_whole(memory), "the index that was dropped")
+    assert answers(memory) == expected
 
 
 def test_an_index_begins_to_serve_also_where_something_is_written_all_the_time(opening: Opening) -> None:

@@ -136,7 +136,10 @@ class EdgeCollection:
             params=params,
             limit=limit,
         )
-        return [hit.id for hit in self._call(lambda: self._shard.query(request))]
+        shard = self._shard
+        if shard is None:
+            raise EngineLost(f"the index in {self._folder} was replaced by another meanwhile")
+        return [hit.id for hit in self._call(lambda: shard.query(request))]
 
     def count(self) -> int:
         """How many points there are."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twofold.embed import ModelInfo
 from twofold.engines import Collection as Points
 from twofold.engines.replica import Replica
-from twofold.errors import ModelMismatch
+from twofold.errors import EngineLost, ModelMismatch
 from twofold.store import Store, models, outbox, rows
 from twofold.store import vectors as stored
 from twofold.types import Scope
@@ -59,7 +59,14 @@ class ExternalIndex:
         target = serving[0].id
         if limit <= 0 or (scope.kind == "sessions" and not scope.ids):
             return lambda vector: VectorHits([])
-        return lambda vector: self._search(points, target, vector, scope, exclude, limit)
+
+        def search(vector: Floats) -> VectorHits:
+            try:
+                return self._search(points, target, vector, scope, exclude, limit)
+            except EngineLost:  # another index took its place between the two
+                return self._exact.prepare(scope, exclude, limit)(vector)
+
+        return search
 
     def score(self, vector: Floats, ids: Sequence[int]) -> dict[int, float]:
         """The cosine of each given episode that has a vector."""
